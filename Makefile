@@ -1,0 +1,106 @@
+# Each target installs what it needs into .venv first. Without DATABASE_URL an embedded PostgreSQL is started.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WITH_DATABASE := $(BIN)/python -m ledgence_project.embedded run --
+
+# What 'make test' leaves to 'make test-slow'.
+SLOW := slow or browser or broker or scale
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast test-slow lint format mutants bench stop-db remove-db install interpreter
+
+help:
+	@echo "make demo       run real work on this machine: thousands of tasks, and a worker killed on the way"
+	@echo "make test       run the tests, in minutes; make test-fast: in less than one; make test-slow: the rest"
+	@echo "make lint       run ruff, mypy and import-linter; make format: let ruff format the code"
+	@echo "make mutants    take out each guard in turn and see the tests fail"
+	@echo "make bench      measure speed"
+	@echo "make stop-db    stop the embedded PostgreSQL; make remove-db: also remove its data"
+
+demo: $(INSTALLED)
+	@$(WITH_DATABASE) sh -c '"$$0" manage.py migrate --verbosity 0 && exec "$$0" manage.py ledgence_demo' $(BIN)/python
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not ($(SLOW))"
+
+test-fast: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not ($(SLOW) or process)"
+
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest -m "$(SLOW)"
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+mutants: $(INSTALLED)
+	$(BIN)/python -m tests.mutants
+
+bench: $(INSTALLED)
+	@$(WITH_DATABASE) $(BIN)/python manage.py ledgence_bench
+
+stop-db: $(INSTALLED)
+	@$(BIN)/python -m ledgence_project.embedded stop
+
+remove-db: $(INSTALLED)
+	@$(BIN)/python -m ledgence_project.embedded remove
+
+install: $(INSTALLED)
+
+$(INSTALLED): requirements.txt pyproject.toml workers/pyproject.toml
+	@if [ "$$($(BIN)/python -c "$$JUDGE" 2>/dev/null)" != fit ]; then \
+		python=$$(sh -c "$$FIND_INTERPRETER") || exit 1; \
+		echo "Creating $(VENV) with $$python"; \
+		"$$python" -m venv --clear $(VENV) || exit 1; \
+	fi
+	@echo "Installing requirements.txt into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+# Prints the interpreter that a new .venv would use.
+interpreter:
+	@sh -c "$$FIND_INTERPRETER"
+
+# Run by each candidate: prints "fit", or why it is not.
+define JUDGE
+import sys
+if sys.version_info < (3, 12):
+    print("is Python %d.%d" % sys.version_info[:2])
+else:
+    try:
+        import ensurepip, venv
+        print("fit")
+    except ImportError:
+        print("lacks the venv module (on Debian it is the package python%d.%d-venv)" % sys.version_info[:2])
+endef
+export JUDGE
+
+# A name on the PATH proves nothing: version managers leave names there that exist and fail. So each candidate is run.
+define FIND_INTERPRETER
+for candidate in $${PYTHON:-python3.13 python3.12 python3.14 python3 python \
+    "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.13*/bin/python "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin/python \
+    "$$HOME"/.local/share/uv/python/*/bin/python3}; do
+  path=$$(command -v "$$candidate") || continue
+  verdict=$$("$$path" -c "$$JUDGE" 2>/dev/null) || verdict="does not run"
+  [ "$$verdict" = fit ] && { echo "$$path"; exit 0; }
+  seen="$$seen  $$path $$verdict
+"
+done
+{
+  echo "Ledgence needs Python 3.12 or newer, with its venv module. None was found:"
+  printf '%s' "$${seen:-  there is no Python on the PATH
+}"
+  echo "Install one (Debian: apt-get install python3 python3-venv), or name one: make PYTHON=/path/to/python3.12"
+} >&2
+exit 1
+endef
+export FIND_INTERPRETER
+export PYTHON

@@ -1,0 +1,8 @@
+"""Addresses of the project: Django admin, and its static files while DEBUG is on."""
+
+from django.contrib import admin
+from django.contrib.staticfiles.urls import staticfiles_urlpatterns
+from django.urls import path
+
+# gunicorn serves no static files of its own; outside DEBUG a web server or object store does.
+urlpatterns = [path("admin/", admin.site.urls), *staticfiles_urlpatterns()]

@@ -1,0 +1,1 @@
+"""Tests of the checkout: the embedded database, the Makefile, the packages."""

@@ -1,0 +1,44 @@
+"""The execution side of Ledgence: programs, the processes that run them, and the clients of the task service."""
+
+from ledgence_worker.context import Context, Stopped
+from ledgence_worker.errors import (
+    BootstrapFailed,
+    Busy,
+    Conflict,
+    ExternalDispatchRequired,
+    InvalidInput,
+    InvalidResult,
+    LauncherLost,
+    LedgenceError,
+    NotFound,
+    OutOfOrder,
+    OwnershipLost,
+    ProtocolError,
+    SessionExpired,
+    Unavailable,
+)
+from ledgence_worker.programs import Backoff, Program, program
+from ledgence_worker.protocol import Outcome
+
+__all__ = [
+    "Backoff",
+    "BootstrapFailed",
+    "Busy",
+    "Conflict",
+    "Context",
+    "ExternalDispatchRequired",
+    "InvalidInput",
+    "InvalidResult",
+    "LauncherLost",
+    "LedgenceError",
+    "NotFound",
+    "OutOfOrder",
+    "Outcome",
+    "OwnershipLost",
+    "Program",
+    "ProtocolError",
+    "SessionExpired",
+    "Stopped",
+    "Unavailable",
+    "program",
+]

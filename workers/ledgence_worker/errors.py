@@ -1,0 +1,57 @@
+"""Errors of the task service: the same classes on every transport, one for each thing that a caller can do about it."""
+
+
+class LedgenceError(Exception):
+    """Base of all errors of Ledgence. Do not raise it directly."""
+
+
+class InvalidInput(LedgenceError):
+    """The request can never succeed as it is; nothing was written. Correct it before you send it again."""
+
+
+class NotFound(LedgenceError):
+    """The named task, attempt, session or queue does not exist, or does not belong to the caller."""
+
+
+class Conflict(LedgenceError):
+    """The same identity was used before with other content; what was recorded first stands."""
+
+
+class OwnershipLost(LedgenceError):
+    """The attempt's lease is over, or belongs to another owner: stop the work, its result is refused."""
+
+
+class OutOfOrder(LedgenceError):
+    """A channel's command has a sequence that is neither the last one nor the next one."""
+
+
+class Busy(LedgenceError):
+    """Another transaction holds a row that is needed; nothing was decided. Send the same command again."""
+
+
+class SessionExpired(LedgenceError):
+    """The worker session is closed or over and is never revived: open a new one."""
+
+
+class ExternalDispatchRequired(LedgenceError):
+    """The queue hands out its work through a broker; integrated acquisition is refused."""
+
+
+class Unavailable(LedgenceError):
+    """Whether the command was carried out is unknown. Send the same command again, unchanged."""
+
+
+class InvalidResult(LedgenceError):
+    """A program returned something that is not strict JSON within the limits. Final: the attempt ends failed."""
+
+
+class ProtocolError(LedgenceError):
+    """A managed process broke the rules of its private channel; it is replaced, and its attempt ends crashed."""
+
+
+class BootstrapFailed(LedgenceError):
+    """A managed process could not load the programs. The text holds what it raised and printed."""
+
+
+class LauncherLost(LedgenceError):
+    """The launcher, parent of all managed processes, is gone: nothing can be started or confirmed. End the worker."""

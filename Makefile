@@ -47,17 +47,17 @@ mutants: $(INSTALLED)
 bench: $(INSTALLED)
 	@$(WITH_DATABASE) $(BIN)/python manage.py ledgence_bench
 
-stop-db: $(INSTALLED)
-	@$(BIN)/python -m ledgence_project.embedded stop
+stop-db:
+	@! [ -x $(BIN)/python ] || $(BIN)/python -m ledgence_project.embedded stop
 
-remove-db: $(INSTALLED)
-	@$(BIN)/python -m ledgence_project.embedded remove
+remove-db:
+	@! [ -x $(BIN)/python ] || $(BIN)/python -m ledgence_project.embedded remove
 
 install: $(INSTALLED)
 
 $(INSTALLED): requirements.txt pyproject.toml workers/pyproject.toml
 	@if [ "$$($(BIN)/python -c "$$JUDGE" 2>/dev/null)" != fit ]; then \
-		python=$$(sh -c "$$FIND_INTERPRETER") || exit 1; \
+		python=$$(eval "$$FIND_INTERPRETER") || exit 1; \
 		echo "Creating $(VENV) with $$python"; \
 		"$$python" -m venv --clear $(VENV) || exit 1; \
 	fi
@@ -67,7 +67,7 @@ $(INSTALLED): requirements.txt pyproject.toml workers/pyproject.toml
 
 # Prints the interpreter that a new .venv would use.
 interpreter:
-	@sh -c "$$FIND_INTERPRETER"
+	@eval "$$FIND_INTERPRETER"
 
 # Run by each candidate: prints "fit", or why it is not.
 define JUDGE

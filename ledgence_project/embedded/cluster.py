@@ -21,8 +21,10 @@ SETTINGS: Mapping[str, str] = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
-#: A crashed server's last processes may hold its memory for a moment, and its start may have to replay its log.
+#: A start after a crash replays the server's log first.
 START_SECONDS = 60.0
+#: What the server says while processes of a killed predecessor are about to end.
+STILL_IN_USE = "pre-existing shared memory block"
 LOG_TAIL_BYTES = 4096
 
 
@@ -75,15 +77,13 @@ class Cluster:
         """Create the data if there are none, clear what a killed server left, and return when it takes connections."""
         self._create()
         deadline = time.monotonic() + START_SECONDS
-        while self.process() is None:
-            self.pid_file.unlink(missing_ok=True)
-            self._configure()
-            started = self._call("pg_ctl", "--wait", "--log", str(self.log), "start")
-            if started.returncode and time.monotonic() > deadline - START_SECONDS / 2:
-                raise ClusterFailed(self.folder, "start", started.stdout + self.log_tail())
-        while (refusal := self._refusal()) is not None:
+        while self.process() is None and (failure := self._launch()):
+            if STILL_IN_USE not in failure or time.monotonic() > deadline:
+                raise ClusterFailed(self.folder, "start", failure)
+            time.sleep(0.05)
+        while failure := self._refusal():
             if time.monotonic() > deadline:
-                raise ClusterFailed(self.folder, "take connections", refusal + self.log_tail())
+                raise ClusterFailed(self.folder, "take connections", failure + self.log_tail())
             time.sleep(0.05)
 
     def stop(self) -> bool:
@@ -116,7 +116,7 @@ class Cluster:
         return process if alive else None
 
     def log_tail(self) -> str:
-        """Return the end of the server's log, where the cause of a failed start stands."""
+        """Return the end of the log since the last start, where the cause of a failure stands."""
         return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if self.log.exists() else ""
 
     def _create(self) -> None:
@@ -141,12 +141,22 @@ class Cluster:
         lines = (f"{name} = '{value.replace("'", "''")}'\n" for name, value in settings.items())
         (self.data / "postgresql.conf").write_text("".join(lines))
 
-    def _refusal(self) -> str | None:
+    def _launch(self) -> str:
+        """Start the server and return "", or why it did not start."""
+        # A pid that is no server's would keep the new one from starting.
+        self.pid_file.unlink(missing_ok=True)
+        self.log.unlink(missing_ok=True)
+        self._configure()
+        started = self._call("pg_ctl", "--wait", "--log", str(self.log), "start")
+        return started.stdout + self.log_tail() if started.returncode else ""
+
+    def _refusal(self) -> str:
+        """Connect and return "", or why it was refused."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=5).close()
         except psycopg.OperationalError as error:
             return f"{error}\n"
-        return None
+        return ""
 
     def _call(self, program: str, *arguments: str, data: Path | None = None) -> subprocess.CompletedProcess[str]:
         # Output goes to a file: the server inherits it, so a pipe would stay open as long as the server runs.

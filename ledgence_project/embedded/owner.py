@@ -33,9 +33,11 @@ def held(checkout: Path) -> Iterator[Cluster]:
         try:
             yield cluster
         finally:
-            with _gate(place):
-                if _is_last(holders.fileno()):
-                    cluster.stop()
+            # remove() may have taken the place away in the meantime.
+            if place.exists():
+                with _gate(place):
+                    if _is_last(holders.fileno()):
+                        cluster.stop()
 
 
 def stop(checkout: Path) -> bool:

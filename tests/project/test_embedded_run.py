@@ -78,9 +78,9 @@ def test_a_command_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_are_passed_on(number: signal.Signals) -> None:
     command = [sys.executable, "-c", SUPERVISE, sys.executable, "-c", COUNT]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    pipe = subprocess.PIPE
     # A session of its own: no terminal is near, as under a process manager.
-    with subprocess.Popen(command, text=True, cwd=CHECKOUT, start_new_session=True, **pipes) as owner:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=CHECKOUT, start_new_session=True) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "ready\n"
         owner.send_signal(number)
@@ -101,12 +101,12 @@ def test_ctrl_c_reaches_the_command_once() -> None:
             screen.write(key)
             while answer not in output or not output.endswith(b"\n"):
                 output += screen.read(1024)
-    _, status = os.waitpid(pid, 0)
+        _, status = os.waitpid(pid, 0)
     assert b"count 1\r\n" in output, output
     assert os.waitstatus_to_exitcode(status) == 3
 
 
-def test_a_terminated_owner_stops_the_server(tmp_path: Path) -> None:
+def test_a_terminated_owner_stops_the_server(tmp_path: Path, checkout: Path) -> None:
     address = tmp_path / "address"
     code = f"""
 import os, pathlib, signal
@@ -114,10 +114,8 @@ pathlib.Path({str(address)!r}).write_text(os.environ["DATABASE_URL"])
 print("ready", flush=True)
 signal.pause()
 """
-    package = tmp_path / "ledgence_project"
-    package.symlink_to(CHECKOUT / "ledgence_project")
     run = "import sys; from pathlib import Path; import ledgence_project.embedded.__main__ as m; "
-    run += f"m.CHECKOUT = Path({str(tmp_path)!r}); sys.exit(m.main(sys.argv[1:]))"
+    run += f"m.CHECKOUT = Path({str(checkout)!r}); sys.exit(m.main(sys.argv[1:]))"
     command = [sys.executable, "-c", run, "run", "--", sys.executable, "-c", code]
     environment = {k: v for k, v in os.environ.items() if k != "DATABASE_URL"}
     with subprocess.Popen(command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True) as owner:

@@ -1,9 +1,9 @@
 """The Makefile's search for an interpreter, and the groups of tests that it runs."""
 
-import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def test_a_named_interpreter_is_the_only_candidate(home: Path) -> None:
 
 
 def test_this_interpreter_is_fit(home: Path) -> None:
-    real = Path(os.path.realpath(Path(os.sys.executable)))
+    real = Path(sys.executable).resolve()
     assert interpreter(home, f"PYTHON={real}").stdout == f"{real}\n"
 
 

@@ -1,5 +1,6 @@
 """Both built wheels, installed into an empty project that has a folder named workers of its own."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -74,7 +75,9 @@ def test_the_apps_wheel_holds_its_sql(wheels: dict[str, Path]) -> None:
 def test_both_work_in_a_project_with_a_workers_folder(wheels: dict[str, Path], tmp_path: Path) -> None:
     environment = tmp_path / "venv"
     venv.create(environment, with_pip=True)
-    python = environment / "bin" / "python"
+    python = str(environment / "bin" / "python")
+    # What the tests' own environment adds to the path would hide what is missing in this one.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     install = [
         python,
         "-m",
@@ -82,16 +85,16 @@ def test_both_work_in_a_project_with_a_workers_folder(wheels: dict[str, Path], t
         "install",
         "--quiet",
         "--disable-pip-version-check",
-        *wheels.values(),
+        *map(str, wheels.values()),
         "psycopg[binary]",
     ]
-    subprocess.run(install, check=True)
-    subprocess.run([python, "-m", "pip", "check"], check=True, capture_output=True)
+    subprocess.run(install, env=variables, check=True)
+    subprocess.run([python, "-m", "pip", "check"], env=variables, check=True, capture_output=True)
     project = tmp_path / "project"
     (project / "workers").mkdir(parents=True)
     (project / "workers" / "__init__.py").touch()
     (project / "workers" / "mine.py").write_text("VALUE = 42\n")
-    ran = subprocess.run([python, "-c", SETUP], cwd=project, capture_output=True, text=True, check=False)
+    ran = subprocess.run([python, "-c", SETUP], cwd=project, env=variables, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     for path in ran.stdout.split():
         assert Path(path).is_relative_to(environment)

@@ -1,8 +1,10 @@
 """What the two distributions and a checkout declare agrees, and the boundary between them holds."""
 
+import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from typing import Any
 
@@ -65,6 +67,16 @@ def test_the_execution_side_imports_without_django_and_database() -> None:
     ran = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 0
+
+
+def test_manage_finds_the_execution_side_in_a_checkout_that_is_not_installed() -> None:
+    # Without site no path file of an editable installation is read; the dependencies are named by hand.
+    variables = os.environ | {"PYTHONPATH": sysconfig.get_path("purelib")}
+    show = ["shell", "--no-imports", "-c", "import ledgence_worker; print(ledgence_worker.__path__[0])"]
+    command = [sys.executable, "-S", "manage.py", *show]
+    ran = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == f"{CHECKOUT / 'workers' / 'ledgence_worker'}\n"
 
 
 def test_the_composition_names_real_commands() -> None:

@@ -1,0 +1,296 @@
+"""The whole worker on its ports' doubles: work flows, stops are clean, and every failure ends with its exit code."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+from ledgence_worker.errors import BootstrapFailed, InvalidInput, LauncherLost, SessionExpired, Unavailable
+from ledgence_worker.pool import StopReason
+from ledgence_worker.protocol import Outcome
+from ledgence_worker.worker import Worker
+
+from tests.worker.fakes import FakePool, FakeTaskService, LostReply, make_settings, succeed
+
+
+class Driver(threading.Thread):
+    """Plays the outside world beside the worker, which needs the main thread; its failure fails the test."""
+
+    def __init__(self, play: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._play = play
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._play()
+        except BaseException as failure:
+            self.failure = failure
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def run_worker(service: FakeTaskService, pool: FakePool, play: Callable[[], None] = lambda: None, **settings) -> int:
+    driver = Driver(play)
+    worker = Worker(service, pool, make_settings(concurrency=pool.concurrency, **settings))
+    driver.start()
+    code = worker.run()
+    driver.join(10)
+    if driver.failure:
+        raise driver.failure
+    return code
+
+
+def terminate() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_drain_mode_runs_everything_and_exits_clean():
+    service, pool = FakeTaskService(), FakePool(4, succeed)
+    service.submit(1000)
+    assert run_worker(service, pool, drain=True) == 0
+    assert len(service.settled) == 1000
+    assert len(pool.started) == 1000
+    assert service.largest_live <= 4
+    assert service.is_session_closed and service.is_closed and pool.is_closed
+
+
+def test_settlements_refill_their_slots_in_the_same_command():
+    service, pool = FakeTaskService(), FakePool(4, succeed)
+    service.submit(400)
+    assert run_worker(service, pool, drain=True) == 0
+    refills = [command for command in service.commands if command.channel == 1]
+    assert sum(command.capacity for command in refills) == 400
+    assert all(command.capacity == len(command.settlements) for command in refills)
+    assert [command.sequence for command in refills] == list(range(1, len(refills) + 1))
+
+
+def test_work_that_comes_later_is_taken_by_the_waiting_acquirer():
+    service, pool = FakeTaskService(), FakePool(2, succeed)
+
+    def play() -> None:
+        service.wait_until(lambda: service.commands, "a request for work")
+        service.submit(5)
+        service.wait_until(lambda: len(service.settled) == 5, "five settlements")
+        terminate()
+
+    assert run_worker(service, pool, play) == 0
+
+
+def test_lost_replies_start_nothing_twice_and_lose_nothing():
+    service, pool = FakeTaskService(), FakePool(4, succeed)
+    service.submit(40)
+    service.faults["acquire"].extend([LostReply(), Unavailable("no"), LostReply(), LostReply()])
+    assert run_worker(service, pool, drain=True) == 0
+    # The pool's double refuses to start an attempt twice.
+    assert len(service.settled) == len(pool.started) == 40
+
+
+def test_first_signal_lets_running_attempts_finish_and_takes_nothing_new():
+    service, pool = FakeTaskService(), FakePool(2)
+    first, second = service.submit(2)
+
+    def play() -> None:
+        pool.wait_until(lambda: len(pool.started) == 2, "both starts")
+        terminate()
+        service.wait_until(lambda: service.is_interrupted, "the interruption")
+        service.submit(3)
+        pool.finish(first)
+        pool.finish(second)
+
+    assert run_worker(service, pool, play) == 0
+    assert len(service.settled) == 2
+    assert not pool.stops
+    assert len(service.due) == 3
+
+
+def test_after_the_grace_attempts_are_stopped_and_given_back():
+    service, pool = FakeTaskService(), FakePool(2)
+    task = service.submit(1)[0]
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        terminate()
+
+    assert run_worker(service, pool, play, grace_seconds=0.05) == 0
+    assert pool.stops == [((task.task_id, 1), StopReason.DRAIN)]
+    assert service.released == [(task.task_id, 1)]
+
+
+def test_attempt_whose_process_is_not_confirmed_gone_is_left_to_expire():
+    service, pool = FakeTaskService(), FakePool(2)
+    pool.confirms_stops = False
+    task = service.submit(1)[0]
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        terminate()
+
+    assert run_worker(service, pool, play, grace_seconds=0.05) == 1
+    assert not service.released
+    assert (task.task_id, 1) in service.live
+
+
+def test_second_signal_forces():
+    service, pool = FakeTaskService(), FakePool(2)
+    service.submit(2)
+
+    def play() -> None:
+        pool.wait_until(lambda: len(pool.started) == 2, "both starts")
+        terminate()
+        service.wait_until(lambda: service.is_interrupted, "the interruption")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert run_worker(service, pool, play, grace_seconds=60) == 1
+    assert pool.is_closed
+    assert len(service.live) == 2
+
+
+def test_second_signal_ends_a_worker_whose_service_is_down():
+    service, pool = FakeTaskService(), FakePool(2)
+    task = service.submit(1)[0]
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        service.is_down = True
+        pool.finish(task)
+        terminate()
+        service.wait_until(lambda: service.is_interrupted, "the interruption")
+        terminate()
+
+    assert run_worker(service, pool, play) == 1
+
+
+def test_settlement_survives_an_outage_and_its_slot_stays_occupied_meanwhile():
+    service, pool = FakeTaskService(), FakePool(1)
+    task, later = service.submit(2)
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        service.is_down = True
+        pool.finish(task)
+        service.wait_until(lambda: sum(bool(c.settlements) for c in service.commands) >= 2, "a repeated settlement")
+        assert len(pool.started) == 1
+        service.is_down = False
+        pool.wait_until(lambda: len(pool.started) == 2, "the next start")
+        pool.finish(later)
+        service.wait_until(lambda: len(service.settled) == 2, "both settlements")
+        terminate()
+
+    assert run_worker(service, pool, play) == 0
+    repeated = [command for command in service.commands if command.settlements]
+    assert repeated[0] == repeated[1]
+
+
+def test_programs_that_do_not_load_are_a_configuration_error():
+    service, pool = FakeTaskService(), FakePool(1)
+    pool.failure = BootstrapFailed("ModuleNotFoundError: no module named app")
+    assert run_worker(service, pool) == 2
+    assert service.is_closed and pool.is_closed
+
+
+def test_refused_session_is_a_configuration_error():
+    service, pool = FakeTaskService(), FakePool(1)
+    service.faults["open_session"].append(InvalidInput("unknown queue"))
+    assert run_worker(service, pool) == 2
+
+
+def test_lease_too_short_to_be_kept_is_a_configuration_error():
+    assert run_worker(FakeTaskService(lease_seconds=1.5), FakePool(1)) == 2
+
+
+def test_signal_while_the_session_cannot_be_opened_ends_clean():
+    service, pool = FakeTaskService(is_down=True), FakePool(1)
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.is_open, "the opened pool")
+        terminate()
+
+    assert run_worker(service, pool, play) == 0
+    assert service.opened is None
+
+
+def test_expired_session_drains_and_exits_with_3():
+    service, pool = FakeTaskService(), FakePool(2)
+    task = service.submit(1)[0]
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        service.faults["acquire"].append(SessionExpired("over"))
+        pool.finish(task)
+
+    assert run_worker(service, pool, play) == 3
+    assert len(service.settled) == 1
+
+
+@pytest.mark.parametrize("method", ["acquire", "renew"])
+def test_thread_that_fails_is_never_silent(method, caplog):
+    service, pool = FakeTaskService(lease_seconds=2.0), FakePool(2)
+    task = service.submit(1)[0]
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        service.faults[method].append(ZeroDivisionError("a bug"))
+        service.interrupt()
+        service.wait_until(lambda: not service.faults[method], "the fault")
+        pool.finish(task)
+
+    assert run_worker(service, pool, play) == 3
+    assert "a bug" in caplog.text
+    assert len(service.settled) == 1
+
+
+def test_settler_that_fails_ends_the_worker(caplog):
+    service, pool = FakeTaskService(), FakePool(1)
+    task = service.submit(1)[0]
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        service.faults["acquire"].append(ZeroDivisionError("a bug"))
+        pool.finish(task)
+
+    assert run_worker(service, pool, play) == 3
+    assert "settler failed" in caplog.text
+    assert service.is_closed
+
+
+def test_lost_launcher_ends_the_worker():
+    service, pool = FakeTaskService(), FakePool(1)
+
+    def play() -> None:
+        service.wait_until(lambda: service.commands, "a request for work")
+        pool.fail(LauncherLost("gone"))
+
+    assert run_worker(service, pool, play) == 3
+    assert pool.is_closed
+
+
+def test_cancel_told_by_a_renewal_stops_the_program():
+    service, pool = FakeTaskService(lease_seconds=2.0), FakePool(1)
+    task = service.submit(1)[0]
+    service.cancelled.add((task.task_id, 1))
+
+    def play() -> None:
+        service.wait_until(lambda: service.settled, "the settlement")
+        terminate()
+
+    assert run_worker(service, pool, play) == 0
+    assert pool.stops == [((task.task_id, 1), StopReason.CANCEL)]
+    assert service.settled[task.task_id, 1].outcome is Outcome.CANCELLED
+
+
+def test_renewals_go_on_while_the_worker_drains():
+    service, pool = FakeTaskService(lease_seconds=2.0), FakePool(1)
+    task = service.submit(1)[0]
+
+    def play() -> None:
+        pool.wait_until(lambda: pool.started, "the start")
+        terminate()
+        service.wait_until(lambda: service.is_interrupted, "the interruption")
+        renewals = len(service.renewed)
+        service.wait_until(lambda: len(service.renewed) >= renewals + 2, "two renewals after the signal")
+        pool.finish(task)
+
+    assert run_worker(service, pool, play) == 0
+    assert len(service.settled) == 1

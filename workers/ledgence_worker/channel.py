@@ -1,0 +1,79 @@
+"""A channel of the worker's session: one Acquire in flight, repeated unchanged until its fate is known."""
+
+from dataclasses import dataclass
+
+from ledgence_worker.errors import Busy, InvalidInput, Unavailable
+from ledgence_worker.patience import Forced, Patience, note_outage, note_recovery
+from ledgence_worker.protocol import Acquire, Acquired, Settlement
+from ledgence_worker.shared import Shared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a channel's command was answered. No grant in it is older than ``since``, in monotonic seconds."""
+
+    acquired: Acquired
+    since: float
+
+
+class Undecided(Exception):
+    """A command with settlements was certainly not carried out: its sequence is unused, send its settlements singly."""
+
+
+class Channel:
+    """Counts the sequences of one channel. Belongs to one thread."""
+
+    def __init__(self, shared: Shared, *, number: int) -> None:
+        self._service = shared.service
+        self._session_id = shared.session.session_id
+        self._clock = shared.clock
+        self._number = number
+        self._patience = Patience(shared.clock, shared.stopping.forced)
+        self._sequence = 0
+        #: When the task service last answered, for the health page.
+        self.answered_at = shared.clock.monotonic()
+
+    def ask(self, *, capacity: int, wait_seconds: float = 0.0, settlements: tuple[Settlement, ...] = ()) -> Reply:
+        """Send the next command and repeat it, the very same, until it is answered.
+
+        Raises Undecided when the service refused settlements as Busy or InvalidInput and nothing of the command was
+        carried out. After a lost reply that is not certain, so a Busy command is then repeated like any other. Raises
+        Forced when the worker is forced to stop, SessionExpired, and without settlements the errors of bad input.
+        """
+        command = Acquire(
+            session_id=self._session_id,
+            channel=self._number,
+            sequence=self._sequence + 1,
+            capacity=capacity,
+            wait_seconds=wait_seconds,
+            settlements=settlements,
+        )
+        tries, is_fate_unknown = 1, False
+        while True:
+            requested_at = self._clock.monotonic()
+            try:
+                acquired = self._service.acquire(command)
+            except Unavailable as error:
+                is_fate_unknown = True
+                note_outage("acquire", tries, error)
+            except (Busy, InvalidInput) as error:
+                # Bad input is refused before anything else, so the earlier sendings were refused as well.
+                if settlements and (isinstance(error, InvalidInput) or not is_fate_unknown):
+                    raise Undecided from error
+                if isinstance(error, InvalidInput):
+                    raise
+                note_outage("acquire", tries, error)
+            else:
+                break
+            tries += 1
+            if self._patience.pause():
+                raise Forced(f"acquire on channel {self._number} had no answer after {tries - 1} tries")
+        if tries > 1:
+            note_recovery("acquire", tries)
+        return self._answered(acquired, requested_at)
+
+    def _answered(self, acquired: Acquired, requested_at: float) -> Reply:
+        self._sequence += 1
+        self._patience.reset()
+        self.answered_at = self._clock.monotonic()
+        return Reply(acquired=acquired, since=requested_at + acquired.held_seconds)

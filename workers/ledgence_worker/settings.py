@@ -1,0 +1,57 @@
+"""What one worker process is told at start."""
+
+from dataclasses import dataclass
+
+from ledgence_worker.errors import InvalidInput
+from ledgence_worker.limits import CONCURRENCY_MAX, IDENTIFIER_BYTES, WAIT_SECONDS_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """The settings of a Worker. Times are in seconds.
+
+    ``name`` is for people: the session's identity is made anew at each start. ``queues`` empty means every queue but
+    ``exclude_queues``. ``drain`` makes the worker exit once nothing is left to run. Raises InvalidInput.
+    """
+
+    name: str
+    concurrency: int
+    tenant: str
+    namespace: str
+    queues: tuple[str, ...] = ()
+    exclude_queues: tuple[str, ...] = ()
+    #: How long running attempts may go on after the first stop signal.
+    grace_seconds: float = 25.0
+    #: How long the task service may hold a request for work when none is due.
+    acquire_wait_seconds: float = WAIT_SECONDS_MAX
+    drain: bool = False
+    #: How long an ended attempt waits for others to be settled with it.
+    linger_seconds: float = 0.001
+    #: The port of the health pages on the loopback address; 0 chooses a free one, None serves none.
+    health_port: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_identifier("name", self.name)
+        _require_identifier("tenant", self.tenant)
+        _require_identifier("namespace", self.namespace)
+        for queue in self.queues + self.exclude_queues:
+            _require_identifier("queue", queue)
+        if both := set(self.queues) & set(self.exclude_queues):
+            raise InvalidInput(f"queues {sorted(both)} are both served and excluded; name each once")
+        _require_range("concurrency", self.concurrency, 1, CONCURRENCY_MAX)
+        _require_range("grace_seconds", self.grace_seconds, 0, 86_400)
+        _require_range("acquire_wait_seconds", self.acquire_wait_seconds, 0, WAIT_SECONDS_MAX)
+        _require_range("linger_seconds", self.linger_seconds, 0, 1)
+        if self.health_port is not None:
+            _require_range("health_port", self.health_port, 0, 65_535)
+
+
+def _require_identifier(setting: str, value: str) -> None:
+    if not 1 <= len(value.encode("utf-8", "surrogatepass")) <= IDENTIFIER_BYTES:
+        raise InvalidInput(f"{setting} {value!r} must have 1 to {IDENTIFIER_BYTES} bytes")
+
+
+def _require_range(setting: str, value: float, least: float, most: float) -> None:
+    # Written so that NaN, which compares false with everything, is refused.
+    if not least <= value <= most:
+        raise InvalidInput(f"{setting} is {value!r}; it must be from {least} to {most:g}")

@@ -1,0 +1,80 @@
+"""The ledger of slots: where each of the N places for an attempt is, and never more than N."""
+
+import threading
+
+
+class SlotsBroken(RuntimeError):
+    """The slot ledger was asked for a slot that it does not have: a fault of the worker itself."""
+
+
+class SlotLedger:
+    """Counts slots as free, asked for, occupied or quarantined. Every method is one short critical section.
+
+    A slot is asked for while a request for work is out, occupied from the assignment until its end is accepted, and
+    quarantined when its process could not be confirmed gone.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._free = count
+        self._asked = 0
+        self._occupied = 0
+        self._quarantined = 0
+        self._is_closed = False
+        self._changed = threading.Condition(threading.Lock())
+
+    @property
+    def free(self) -> int:
+        return self._free
+
+    @property
+    def asked(self) -> int:
+        return self._asked
+
+    @property
+    def occupied(self) -> int:
+        return self._occupied
+
+    @property
+    def quarantined(self) -> int:
+        return self._quarantined
+
+    def reserve(self) -> int:
+        """Wait for free slots, reserve all of them and return how many; 0 once the ledger is closed."""
+        with self._changed:
+            while not self._free and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                return 0
+            reserved = self._free
+            self._move(free=-reserved, asked=reserved)
+            return reserved
+
+    def occupy(self, *, asked: int, taken: int) -> None:
+        """End a request for ``asked`` slots: ``taken`` are occupied now, the others free again."""
+        with self._changed:
+            self._move(asked=-asked, occupied=taken, free=asked - taken)
+
+    def exchange(self, *, freed: int, stuck: int = 0, taken: int = 0) -> None:
+        """Free the slots of accepted ends, quarantine the stuck ones, and occupy ``taken`` of the freed anew."""
+        with self._changed:
+            self._move(occupied=taken - freed - stuck, quarantined=stuck, free=freed - taken)
+
+    def recover(self, count: int) -> None:
+        """Free quarantined slots whose processes are gone after all."""
+        with self._changed:
+            self._move(quarantined=-count, free=count)
+
+    def close(self) -> None:
+        """Hand out nothing more: reserve() returns 0 from now on, for callers that wait as well."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _move(self, *, free: int, asked: int = 0, occupied: int = 0, quarantined: int = 0) -> None:
+        after = (self._free + free, self._asked + asked, self._occupied + occupied, self._quarantined + quarantined)
+        if min(after) < 0 or sum(after) != self.count:
+            raise SlotsBroken(f"slots (free, asked, occupied, quarantined) would be {after} of {self.count}")
+        self._free, self._asked, self._occupied, self._quarantined = after
+        if free > 0:
+            self._changed.notify()

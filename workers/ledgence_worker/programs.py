@@ -117,7 +117,7 @@ def program[H: Handler](
         timeout_seconds=timeout,
         max_attempts=max_attempts,
         backoff=backoff,
-        retry_on=retry_on if isinstance(retry_on, Unset) else tuple(_retry_word(entry) for entry in retry_on),
+        retry_on=retry_on if isinstance(retry_on, Unset) else tuple(retry_word(entry) for entry in retry_on),
     )
 
     def register(function: H) -> Program[H]:
@@ -152,7 +152,8 @@ def class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _retry_word(entry: Outcome | type[BaseException] | str) -> str:
+def retry_word(entry: Outcome | type[BaseException] | str) -> str:
+    """Return the word by which a policy names an outcome or exception class. Raises InvalidInput."""
     if isinstance(entry, type) and issubclass(entry, BaseException):
         return class_name(entry)
     if isinstance(entry, str) and entry in RETRYABLE_OUTCOMES:

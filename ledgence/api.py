@@ -1,0 +1,202 @@
+"""What applications call: submit work, and get at it again."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from ledgence.conf import get_settings
+from ledgence.handle import TaskHandle
+from ledgence.models import Task
+from ledgence.operations.submit import Submission
+from ledgence.operations.submit import submit as submit_batch
+from ledgence.policy import ATTEMPTS_MAX, resolve
+from ledgence_worker import limits, strict_json
+from ledgence_worker.errors import InvalidInput, NotFound
+from ledgence_worker.identifiers import check_identifier
+from ledgence_worker.programs import UNSET, Backoff, Defaults, Program, Unset, catalogue, find, retry_word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTask:
+    """One task to submit. The fields are the arguments of submit()."""
+
+    program: Program[Any] | str
+    data: Any = None
+    version: str | None = None
+    queue: str | None = None
+    tenant: str | None = None
+    namespace: str | None = None
+    idempotency_key: str | None = None
+    correlation_key: str | None = None
+    priority: int = 0
+    run_after: datetime | None = None
+    max_attempts: int | Unset = UNSET
+    timeout: float | None | Unset = UNSET
+    backoff: Backoff | Unset = UNSET
+    retry_on: tuple[Any, ...] | Unset = UNSET
+    traceparent: str | None = None
+
+    @property
+    def terms(self) -> tuple[Any, ...]:
+        """Everything but data and keys: tasks with equal terms are validated once."""
+        return (
+            self.program,
+            self.version,
+            self.queue,
+            self.tenant,
+            self.namespace,
+            self.priority,
+            self.run_after,
+            self.max_attempts,
+            self.timeout,
+            self.backoff,
+            self.retry_on,
+        )
+
+
+def submit(program: Program[Any] | str, data: Any = None, *, using: str | None = None, **options: Any) -> TaskHandle:
+    """Submit one task in the caller's transaction: it exists exactly if that commits.
+
+    ``data`` is strict JSON (at most 1 MiB, 64 deep). Options: ``version`` (else the only registered one), ``queue``,
+    ``tenant``, ``namespace``, ``idempotency_key`` (a repeat returns the first task; other content is a Conflict),
+    ``correlation_key`` (at most 255 bytes each), ``priority`` (-100 to 100, higher first), ``run_after`` (an aware
+    datetime), ``max_attempts``, ``timeout`` (seconds, None: unlimited), ``backoff``, ``retry_on``, ``traceparent``.
+    What is not given comes from the program, then from the settings. Raises InvalidInput before anything is written,
+    Conflict, and Busy when another transaction holds the same key; the transaction stays usable after each.
+    """
+    return submit_many([NewTask(program=program, data=data, **options)], using=using)[0]
+
+
+def submit_many(tasks: Iterable[NewTask], *, using: str | None = None) -> list[TaskHandle]:
+    """Submit many tasks, all or none, one statement a thousand. Everything else is as with submit()."""
+    database = using or get_settings().database
+    templates: dict[tuple[Any, ...], Submission] = {}
+    submissions = [_submission(task, templates) for task in tasks]
+    return [
+        TaskHandle(id=submitted.task_id, using=database, is_new=submitted.is_new)
+        for submitted in submit_batch(submissions, using=database)
+    ]
+
+
+async def asubmit(
+    program: Program[Any] | str, data: Any = None, *, using: str | None = None, **options: Any
+) -> TaskHandle:
+    """Submit one task, as submit() does."""
+    return await sync_to_async(submit)(program, data, using=using, **options)
+
+
+async def asubmit_many(tasks: Iterable[NewTask], *, using: str | None = None) -> list[TaskHandle]:
+    """Submit many tasks, as submit_many() does."""
+    return await sync_to_async(submit_many)(tasks, using=using)
+
+
+def get(task_id: UUID | str, *, using: str | None = None) -> TaskHandle:
+    """Return the handle of an existing task. Raises NotFound, and InvalidInput for an id that is no UUID."""
+    database = using or get_settings().database
+    try:
+        pk = task_id if isinstance(task_id, UUID) else UUID(task_id)
+    except ValueError:
+        raise InvalidInput(f"Task id {str(task_id)[:80]!r} is not a UUID.") from None
+    if not Task.objects.using(database).filter(pk=pk).exists():
+        raise NotFound(f"Task {pk} does not exist in database {database!r}.")
+    return TaskHandle(id=pk, using=database)
+
+
+async def aget(task_id: UUID | str, *, using: str | None = None) -> TaskHandle:
+    """Return the handle of an existing task, as get() does."""
+    return await sync_to_async(get)(task_id, using=using)
+
+
+def _submission(task: NewTask, templates: dict[tuple[Any, ...], Submission]) -> Submission:
+    template = templates.get(task.terms)
+    if template is None:
+        template = templates[task.terms] = _template(task)
+    return Submission(
+        program=template.program,
+        version=template.version,
+        entry_point=template.entry_point,
+        data=strict_json.dumps(task.data, what="data", limit=limits.DATA_BYTES),
+        tenant=template.tenant,
+        namespace=template.namespace,
+        queue=template.queue,
+        priority=template.priority,
+        policy=template.policy,
+        idempotency_key=_check_key(task.idempotency_key, "idempotency_key"),
+        correlation_key=_check_key(task.correlation_key, "correlation_key"),
+        traceparent=_check_traceparent(task.traceparent),
+        run_after=template.run_after,
+    )
+
+
+def _template(task: NewTask) -> Submission:
+    settings = get_settings()
+    program = _find_program(task.program, task.version)
+    name, version = (program.name, program.version) if program else (str(task.program), str(task.version))
+    defaults = program.defaults if program else Defaults()
+    queue = defaults.queue if task.queue is None and not isinstance(defaults.queue, Unset) else task.queue
+    if not isinstance(task.priority, int) or not limits.PRIORITY_MIN <= task.priority <= limits.PRIORITY_MAX:
+        raise InvalidInput(
+            f"priority must be a whole number from {limits.PRIORITY_MIN} to {limits.PRIORITY_MAX}, not {task.priority!r}."
+        )
+    if task.run_after is not None and timezone.is_naive(task.run_after):
+        raise InvalidInput("run_after must be an aware datetime: a naive one means another moment on another machine.")
+    if not isinstance(task.max_attempts, Unset) and not 1 <= task.max_attempts <= ATTEMPTS_MAX:
+        raise InvalidInput(f"max_attempts must be 1 to {ATTEMPTS_MAX}, not {task.max_attempts!r}.")
+    given = Defaults(
+        timeout_seconds=task.timeout,
+        max_attempts=task.max_attempts,
+        backoff=task.backoff,
+        retry_on=task.retry_on if isinstance(task.retry_on, Unset) else tuple(map(retry_word, task.retry_on)),
+    )
+    return Submission(
+        program=check_identifier(name, what="program"),
+        version=check_identifier(version, what="version"),
+        entry_point=program.entry_point if program else None,
+        data="",
+        tenant=check_identifier(settings.tenant if task.tenant is None else task.tenant, what="tenant"),
+        namespace=check_identifier(settings.namespace if task.namespace is None else task.namespace, what="namespace"),
+        queue=check_identifier(settings.queue if queue is None else queue, what="queue"),
+        priority=task.priority,
+        policy=resolve(given, defaults),
+        run_after=task.run_after,
+    )
+
+
+def _find_program(program: Program[Any] | str, version: str | None) -> Program[Any] | None:
+    """Return the registered program; None when this process only knows its name and version."""
+    if isinstance(program, Program):
+        if version not in (None, program.version):
+            raise InvalidInput(f"{program!r} is version {program.version}; submit it by name for another version.")
+        return program
+    if not isinstance(program, str):
+        raise InvalidInput(f"program must be a registered program or its name, not {type(program).__name__}.")
+    versions = [entry.version for entry in catalogue() if entry.name == program]
+    if version is None:
+        if len(versions) != 1:
+            known = f"has the versions {', '.join(versions)}" if versions else "is not registered in this process"
+            raise InvalidInput(f"Program {program!r} {known}: say which version to submit.")
+        version = versions[0]
+    return find(program, version) if version in versions else None
+
+
+def _check_key(key: str | None, what: str) -> str | None:
+    if key is None:
+        return None
+    if not isinstance(key, str) or not key or "\x00" in key or not key.isprintable():
+        raise InvalidInput(f"{what} must be printable text, not {key!r:.80}.")
+    if len(key.encode()) > limits.KEY_BYTES:
+        raise InvalidInput(f"{what} has {len(key.encode())} bytes; at most {limits.KEY_BYTES} are accepted.")
+    return key
+
+
+def _check_traceparent(traceparent: str | None) -> str | None:
+    if traceparent is not None and (
+        len(traceparent) > 55 or not traceparent.isascii() or not traceparent.isprintable()
+    ):
+        raise InvalidInput("traceparent must be a W3C trace context of at most 55 characters.")
+    return traceparent

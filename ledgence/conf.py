@@ -1,0 +1,67 @@
+"""Ledgence's settings: one LEDGENCE dict in the project's settings, read into one frozen value."""
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.dispatch import receiver
+
+from ledgence_worker import limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgenceSettings:
+    """Everything that a project may set in LEDGENCE, by the upper-case name. Durations are in seconds."""
+
+    #: The database that holds the ledger.
+    database: str = "default"
+    tenant: str = "default"
+    namespace: str = "default"
+    #: Where tasks go that name no queue.
+    queue: str = "default"
+    #: L: how long a claim or renewal lasts. At least 2.
+    lease_seconds: float = 60.0
+    #: How long a worker session lasts without being extended.
+    session_seconds: float = 86_400.0
+    #: How long settlement, submission and operator actions wait for a row before they answer Busy.
+    lock_timeout_seconds: float = 1.0
+    #: Defaults of a task's policy; a program and a submission may say otherwise.
+    max_attempts: int = 3
+    timeout_seconds: float | None = 300.0
+    backoff_initial_seconds: float = 5.0
+    backoff_factor: float = 2.0
+    backoff_maximum_seconds: float = 3600.0
+    backoff_jitter: float = 0.1
+    retry_on: tuple[str, ...] = ("crashed", "timed_out", "lost")
+    #: Whether LISTEN and NOTIFY shorten waits. Everything works without, within a poll of a second.
+    hints: bool = True
+
+    @property
+    def cleanup_seconds(self) -> float:
+        """How long an attempt keeps its lease after its execution deadline or a cancel request, to end properly."""
+        return min(30.0, self.lease_seconds / 2)
+
+
+@cache
+def get_settings() -> LedgenceSettings:
+    """Return the project's settings. Raises ImproperlyConfigured, naming what is wrong."""
+    given: dict[str, Any] = getattr(django_settings, "LEDGENCE", {})
+    known = {field.name.upper(): field.name for field in fields(LedgenceSettings)}
+    if unknown := sorted(set(given) - set(known)):
+        raise ImproperlyConfigured(f"LEDGENCE has unknown settings: {', '.join(unknown)}. Known: {', '.join(known)}.")
+    values = LedgenceSettings(**{known[name]: value for name, value in given.items()})
+    if values.lease_seconds < limits.LEASE_SECONDS_MIN:
+        raise ImproperlyConfigured(
+            f"LEDGENCE['LEASE_SECONDS'] is {values.lease_seconds}; renewal needs at least {limits.LEASE_SECONDS_MIN}."
+        )
+    return values
+
+
+@receiver(setting_changed)
+def forget_settings(*, setting: str, **_: object) -> None:
+    """Read LEDGENCE anew after a test has overridden it."""
+    if setting == "LEDGENCE":
+        get_settings.cache_clear()

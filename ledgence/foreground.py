@@ -1,0 +1,146 @@
+"""Running one task in this process, for a debugger: the same authority as in a worker, without the managed process."""
+
+import asyncio
+import inspect
+import os
+import socket
+import threading
+import time
+from importlib.metadata import version
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import connections
+
+from ledgence.bootstrap import load_programs
+from ledgence.models import DeliveryIntent, Task
+from ledgence.operations.authorize import authorize
+from ledgence.operations.claim import ClaimStatus, Dispatch, claim
+from ledgence.operations.renew import renew
+from ledgence.operations.sessions import close_session, open_session
+from ledgence.operations.settle import settle
+from ledgence_worker import limits, programs, strict_json
+from ledgence_worker.context import Context
+from ledgence_worker.errors import InvalidInput, NotFound, OwnershipLost
+from ledgence_worker.event import event_bytes, parse_event
+from ledgence_worker.failures import describe
+from ledgence_worker.protocol import Assignment, OpenSession, Outcome, Report, Session, Settlement
+
+
+def run_once(task: str, *, using: str) -> str:
+    """Claim a queued task by its id, run it here, settle it, and return a line that says what came of it.
+
+    The lease is renewed while the program runs, also while a debugger holds it; no time-out is enforced. An exception
+    is settled as in a worker and then raised, so that a debugger stops at it. Raises InvalidInput, NotFound, and
+    OwnershipLost when the task is not queued and due.
+    """
+    load_programs()
+    row = _find(task, using=using)
+    session = _open_session(row, using=using)
+    try:
+        assignment = _claim(row, session, using=using)
+        stop = threading.Event()
+        renewer = threading.Thread(target=_keep, args=(session, assignment, stop, using), daemon=True)
+        renewer.start()
+        try:
+            return _run(assignment, session, using=using)
+        finally:
+            stop.set()
+            renewer.join()
+    finally:
+        close_session(session.session_id, using=using)
+
+
+def _find(task: str, *, using: str) -> Task:
+    try:
+        pk = UUID(task)
+    except ValueError:
+        raise InvalidInput(f"Task id {task[:80]!r} is not a UUID.") from None
+    row = Task.objects.using(using).select_related("queue").filter(pk=pk).first()
+    if row is None:
+        raise NotFound(f"Task {pk} does not exist in database {using!r}.")
+    return row
+
+
+def _open_session(row: Task, *, using: str) -> Session:
+    return open_session(
+        OpenSession(
+            session_id=uuid4(),
+            name="foreground",
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=version("django-ledgence-worker"),
+            concurrency=1,
+            tenant=row.tenant,
+            namespace=row.namespace,
+            queues=(row.queue.name,),
+            catalogue=programs.catalogue(),
+        ),
+        using=using,
+    )
+
+
+def _claim(row: Task, session: Session, *, using: str) -> Assignment:
+    generation = DeliveryIntent.objects.using(using).filter(pk=row.pk).values_list("generation", flat=True).first()
+    if generation is None:
+        raise OwnershipLost(f"Task {row.pk} is not queued: it runs elsewhere or is terminal.")
+    dispatch = Dispatch(task_id=row.pk, generation=generation)
+    claimed = claim(session.session_id, 0, 1, [dispatch], using=using)
+    if claimed.answers[dispatch] is not ClaimStatus.CLAIMED:
+        raise OwnershipLost(f"Task {row.pk} generation {generation} was not claimed: {claimed.answers[dispatch]}.")
+    [assignment] = claimed.assignments
+    [authorization] = authorize(session.session_id, [assignment.owner], using=using)
+    if not authorization.is_granted:
+        raise OwnershipLost(f"Task {row.pk} attempt {assignment.number} was cancelled or expired before it began.")
+    return assignment
+
+
+def _keep(session: Session, assignment: Assignment, stop: threading.Event, using: str) -> None:
+    while not stop.wait(session.lease_seconds / 4):
+        renew(session.session_id, [assignment.owner], using=using)
+    connections[using].close()
+
+
+def _run(assignment: Assignment, session: Session, *, using: str) -> str:
+    began = time.monotonic()
+    outcome, result, report = Outcome.FAILED, None, Report()
+    try:
+        value = _call(assignment)
+        result = strict_json.dumps(value, what="result", limit=limits.RESULT_BYTES)
+        outcome = Outcome.SUCCEEDED
+    except BaseException as error:
+        report = Report(error=describe(error), seconds=time.monotonic() - began)
+        raise
+    finally:
+        settlement = Settlement(
+            task_id=assignment.task_id,
+            number=assignment.number,
+            token=assignment.token,
+            outcome=outcome,
+            result=result,
+            report=report,
+        )
+        [settled] = settle(session.session_id, [settlement], using=using)
+    return f"task={assignment.task_id} attempt={assignment.number} outcome={outcome} consequence={settled.consequence}"
+
+
+def _call(assignment: Assignment) -> Any:
+    """Call the program as a managed process would. Any: a program returns any JSON."""
+    program = programs.find(assignment.program, assignment.version)
+    arguments: list[Any] = [parse_event(event_bytes(assignment))]
+    if program.takes_context:
+        arguments.append(
+            Context(
+                task_id=assignment.task_id,
+                number=assignment.number,
+                cause=assignment.cause,
+                earlier=assignment.earlier,
+                traceparent=assignment.traceparent,
+            )
+        )
+    value = program.function(*arguments)
+    return asyncio.run(_await(value)) if inspect.isawaitable(value) else value
+
+
+async def _await(value: Any) -> Any:
+    return await value

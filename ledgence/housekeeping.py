@@ -1,0 +1,87 @@
+"""Housekeeping: what must happen though nobody asks for it. Runs in workers with a database and in ledgence_recover."""
+
+import logging
+import threading
+import time
+
+from django.db import Error
+
+from ledgence import sql
+from ledgence.conf import get_settings
+from ledgence.operations.expire import expire, seconds_to_next_expiry
+from ledgence.worker_connections import WorkerConnections
+from ledgence_worker.errors import Busy
+
+logger = logging.getLogger("ledgence.housekeeping")
+
+PERIOD_SECONDS = 5.0
+SHORTEST_SECONDS = 0.05
+SNAPSHOT_PERIOD_SECONDS = 60.0
+SNAPSHOT_SECONDS = 60.0
+
+
+class Housekeeping:
+    """Ends expired leases, as soon as the next one expires and at least every five seconds; warns of old snapshots.
+
+    Any number of processes may run it: each skips the rows that another holds.
+    """
+
+    def __init__(self, using: str) -> None:
+        self._using = using
+        self._connections = WorkerConnections(using)
+        self._stop = threading.Event()
+        self._snapshots_at = time.monotonic() + SNAPSHOT_PERIOD_SECONDS
+        self._thread: threading.Thread | None = None
+        #: When a turn last succeeded, by time.monotonic().
+        self.succeeded_at = time.monotonic()
+
+    def start(self) -> None:
+        """Run on a thread of its own until close()."""
+        self._thread = threading.Thread(target=self.run, name="ledgence-housekeeping", daemon=True)
+        self._thread.start()
+
+    def run(self) -> None:
+        """Run until stop(). A failure is logged and tried again with the next turn."""
+        wait = 0.0
+        while not self._stop.wait(wait):
+            try:
+                wait = self.turn()
+                self.succeeded_at = time.monotonic()
+            except (Error, Busy) as error:
+                logger.warning("housekeeping failed, trying again error=%s", error)
+                self._connections.use("housekeeping").close()
+                wait = 1.0
+        self._connections.close()
+
+    def turn(self) -> float:
+        """Do what is due and return the seconds until the next turn."""
+        self._connections.use("housekeeping")
+        if time.monotonic() >= self._snapshots_at:
+            self._snapshots_at = time.monotonic() + SNAPSHOT_PERIOD_SECONDS
+            warn_of_old_snapshots(self._using)
+        left = seconds_to_next_expiry(using=self._using)
+        if left is not None and left <= 0:
+            if ended := expire(using=self._using):
+                logger.info("leases expired count=%s", ended)
+            left = seconds_to_next_expiry(using=self._using)
+        period = min(PERIOD_SECONDS, get_settings().lease_seconds / 2)
+        return period if left is None else max(SHORTEST_SECONDS, min(period, left + 0.001))
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def close(self) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(timeout=PERIOD_SECONDS)
+
+
+def warn_of_old_snapshots(using: str) -> list[tuple[int, float]]:
+    """Log and return (process id, age in seconds) of transactions whose snapshot is older than a minute.
+
+    While one is open, dead intents and leases cannot be removed, and searches for due work slow down.
+    """
+    rows = [(pid, age) for pid, age in sql.run("find_old_snapshots", using, {"seconds": SNAPSHOT_SECONDS})]
+    for pid, age in rows:
+        logger.warning("old snapshot keeps dead rows pid=%s age_seconds=%.0f", pid, age)
+    return rows

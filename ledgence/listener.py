@@ -1,0 +1,102 @@
+"""The listener of one process: waits for hints on its own connection, and checks that it still hears them."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+from django.db import Error
+
+from ledgence import hints, sql
+from ledgence.worker_connections import WorkerConnections
+
+logger = logging.getLogger("ledgence.listener")
+
+SLICE_SECONDS = 0.5
+CHECK_SECONDS = 30.0
+RECONNECT_SECONDS = (0.2, 30.0)
+
+
+class Listener:
+    """A thread that counts hints. Without it, or while it is deaf, polls find the same work within a second.
+
+    Every CHECK_SECONDS it sends a hint to itself; one that does not arrive means a dead connection, or a transaction
+    pooler that accepts LISTEN and delivers nothing. It then connects anew, ever more rarely.
+    """
+
+    def __init__(self, connections: WorkerConnections, on_cancel: Callable[[], None] = lambda: None) -> None:
+        self._connections = connections
+        self._on_cancel = on_cancel
+        self._own_channel = f"ledgence_{uuid4().hex}"
+        self._heard = threading.Condition()
+        self._count = 0
+        self._closed = threading.Event()
+        #: Whether the last check arrived.
+        self.is_hearing = False
+        self._thread = threading.Thread(target=self._run, name="ledgence-listener", daemon=True)
+        self._thread.start()
+
+    @property
+    def count(self) -> int:
+        """How many hints were heard. Read it before looking for work; wait_past() then misses none."""
+        return self._count
+
+    def wait_past(self, count: int, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for a hint after ``count``; return whether there was one."""
+        with self._heard:
+            return self._heard.wait_for(lambda: self._count != count, max(0.0, timeout))
+
+    def stir(self) -> None:
+        """Wake everyone who waits, as a hint would."""
+        with self._heard:
+            self._count += 1
+            self._heard.notify_all()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join(timeout=10 * SLICE_SECONDS)
+
+    def _run(self) -> None:
+        pause = RECONNECT_SECONDS[0]
+        while not self._closed.is_set():
+            try:
+                self._listen()
+                pause = RECONNECT_SECONDS[0]
+            except Error as error:
+                logger.info("listener not connected error=%s", error)
+            self.is_hearing = False
+            self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter is no secret
+            pause = min(RECONNECT_SECONDS[1], pause * 2)
+
+    def _listen(self) -> None:
+        """Listen until the end, or until a check does not arrive."""
+        wrapper = self._connections.use("listener")
+        wrapper.close()
+        wrapper.ensure_connection()
+        raw = wrapper.connection
+        for channel in (hints.CHANNEL, self._own_channel):
+            raw.execute(f"LISTEN {channel}")
+        check_at = time.monotonic()
+        sent = False
+        while not self._closed.is_set():
+            if time.monotonic() >= check_at:
+                if sent and not self.is_hearing:
+                    logger.warning("listener hears nothing: hints are off until it does, polls go on")
+                    return
+                self.is_hearing, sent = False, True
+                sql.run("notify", wrapper.alias, {"channel": self._own_channel, "payload": ""})
+                check_at = time.monotonic() + CHECK_SECONDS
+            for notice in raw.notifies(timeout=SLICE_SECONDS):
+                self._hear(notice.channel, notice.payload)
+                if self._closed.is_set():
+                    return
+
+    def _hear(self, channel: str, payload: str) -> None:
+        if channel == self._own_channel:
+            self.is_hearing = True
+            return
+        if hints.CANCEL in payload.split():
+            self._on_cancel()
+        self.stir()

@@ -1,0 +1,28 @@
+"""The audit as a command."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ledgence.audit import INVARIANTS, audit
+from ledgence.conf import get_settings
+from ledgence.housekeeping import warn_of_old_snapshots
+
+SHOWN = 20
+
+
+class Command(BaseCommand):
+    help = "Check the ledger's invariants. Exits 1 and names the offending ids if one does not hold."
+
+    def handle(self, **options: Any) -> None:
+        using = get_settings().database
+        for pid, age in warn_of_old_snapshots(using):
+            self.stderr.write(f"warning: process {pid} has held a snapshot for {age:.0f} s; dead rows stay meanwhile")
+        violations = list(audit(using=using))
+        for violation in violations:
+            shown = ", ".join(violation.ids[:SHOWN])
+            more = len(violation.ids) - SHOWN
+            self.stderr.write(f"{violation.invariant}: {shown}" + (f" and {more} more" if more > 0 else ""))
+        if violations:
+            raise CommandError(f"{len(violations)} of {len(INVARIANTS)} invariants do not hold")
+        self.stdout.write(f"audit ok: {len(INVARIANTS)} invariants hold")

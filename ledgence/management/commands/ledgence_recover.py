@@ -1,0 +1,27 @@
+"""The housekeeping loop as a command."""
+
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from ledgence.conf import get_settings
+from ledgence.housekeeping import Housekeeping
+from ledgence.operations.expire import expire
+
+
+class Command(BaseCommand):
+    help = "End expired leases, so that their tasks run again: for ever, or --once. Workers with a database do it too."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--once", action="store_true", help="End what has expired by now, and exit.")
+
+    def handle(self, **options: Any) -> None:
+        using = get_settings().database
+        if options["once"]:
+            self.stdout.write(f"expired={expire(using=using)}")
+            return
+        housekeeping = Housekeeping(using)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: housekeeping.stop())
+        housekeeping.run()

@@ -1,0 +1,84 @@
+"""Ready work and its delivery: the intent that a generation be handed out, and what went wrong on the way."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from ledgence.models.columns import JsonColumn
+from ledgence.models.queue import Program, Queue
+from ledgence.models.task import Task
+
+
+class DeliveryIntent(models.Model):
+    """The next generation of a queued task: exists exactly while the task is queued."""
+
+    # No database constraint: it would lock the wide row on every submission. Tasks go only by retention.
+    task = models.OneToOneField(
+        Task, models.DO_NOTHING, primary_key=True, db_constraint=False, related_name="intent", verbose_name=_("task")
+    )
+    generation = models.PositiveIntegerField(_("generation"))
+    cause = models.CharField(_("cause"), max_length=12)
+    charged = models.PositiveSmallIntegerField(_("charged attempts"))
+    # Copied from the task, whose constraints hold them.
+    queue = models.ForeignKey(Queue, models.DO_NOTHING, db_constraint=False, db_index=False, verbose_name=_("queue"))
+    program = models.ForeignKey(
+        Program, models.DO_NOTHING, db_constraint=False, db_index=False, verbose_name=_("program")
+    )
+    priority = models.SmallIntegerField(_("priority"))
+    available_at = models.DateTimeField(_("available at"))
+    epoch = models.PositiveIntegerField(_("epoch"), default=1, db_default=1)
+    publication_id = models.UUIDField(_("publication"), null=True)
+    publications = models.PositiveIntegerField(_("publications"), default=0, db_default=0)
+    first_published_at = models.DateTimeField(_("first published at"), null=True)
+    last_published_at = models.DateTimeField(_("last published at"), null=True)
+    next_publish_at = models.DateTimeField(_("next publication at"), null=True)
+
+    class Meta:
+        verbose_name = _("delivery intent")
+        verbose_name_plural = _("delivery intents")
+        default_permissions = ("view",)
+        permissions = [("republish_deliveryintent", "Can republish delivery intents")]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(generation__gte=1), name="ledgence_intent_generation"),
+        ]
+        indexes = [
+            models.Index(
+                models.F("queue"),
+                models.F("priority").desc(),
+                models.F("available_at"),
+                models.F("task"),
+                name="ledgence_intent_due",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pk}.{self.generation}"
+
+
+class DeliveryEvent(models.Model):
+    """A failed or uncertain send, a repair or a republish. An ordinary first publication adds none."""
+
+    class Kind(models.TextChoices):
+        # The broker refused the entry.
+        FAILED = "failed", _("failed")
+        # Whether the broker has the entry is not known.
+        UNCERTAIN = "uncertain", _("uncertain")
+        # Nobody claimed the work within its repair time.
+        REPAIR = "repair", _("repair")
+        # An operator asked for a new publication.
+        REPUBLISH = "republish", _("republish")
+
+    task = models.ForeignKey(Task, models.CASCADE, related_name="delivery_events", verbose_name=_("task"))
+    generation = models.PositiveIntegerField(_("generation"))
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind)
+    epoch = models.PositiveIntegerField(_("epoch"))
+    publication_id = models.UUIDField(_("publication"), null=True)
+    detail = JsonColumn(_("detail"), null=True)
+    happened_at = models.DateTimeField(_("happened at"))
+
+    class Meta:
+        verbose_name = _("delivery event")
+        verbose_name_plural = _("delivery events")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.task_id}.{self.generation}"

@@ -1,0 +1,52 @@
+"""The worker session: the identity of one worker process, and its channels' last commands."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from ledgence.models.columns import ArrayColumn
+
+
+class WorkerSession(models.Model):
+    """One boot of one worker process. Never revived: a new process opens a new session."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    tenant = models.CharField(_("tenant"), max_length=128)
+    namespace = models.CharField(_("namespace"), max_length=128)
+    name = models.CharField(_("name"), max_length=128)
+    host = models.CharField(_("host"), max_length=255)
+    pid = models.PositiveIntegerField(_("process id"))
+    version = models.CharField(_("version"), max_length=128)
+    concurrency = models.PositiveSmallIntegerField(_("concurrency"))
+    # Empty: every queue of the tenant and namespace.
+    queues = ArrayColumn("text", verbose_name=_("queues"))
+    exclude_queues = ArrayColumn("text", verbose_name=_("excluded queues"))
+    programs = ArrayColumn("integer", verbose_name=_("catalogue"))
+    opened_at = models.DateTimeField(_("opened at"))
+    expires_at = models.DateTimeField(_("expires at"))
+    closed_at = models.DateTimeField(_("closed at"), null=True)
+
+    class Meta:
+        verbose_name = _("worker session")
+        verbose_name_plural = _("worker sessions")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.host}:{self.pid})"
+
+
+class Channel(models.Model):
+    """One line of commands of a session: the last sequence, and the assignments that it answered."""
+
+    session = models.ForeignKey(WorkerSession, models.CASCADE, related_name="channels", db_index=False)
+    number = models.PositiveSmallIntegerField()
+    sequence = models.PositiveBigIntegerField()
+    tasks = ArrayColumn("uuid")
+    attempts = ArrayColumn("integer")
+    answered_at = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["session", "number"], name="ledgence_channel_number")]
+
+    def __str__(self) -> str:
+        return f"{self.session_id}/{self.number}"

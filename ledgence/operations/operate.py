@@ -1,0 +1,108 @@
+"""What operators do to tasks: requeue, copy, cancel, republish, force-expire. Each is recorded with who and why."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from ledgence import hints, sql
+from ledgence.models import OperatorAction, Task
+from ledgence.operations.actions import Answers, Operator, record
+from ledgence.operations.cancel import cancel_held
+from ledgence.operations.expire import end_as_lost
+from ledgence.operations.submit import Submission, submit
+
+Kind = OperatorAction.Kind
+
+
+def requeue(tasks: Mapping[UUID, int], operator: Operator, *, using: str) -> Answers:
+    """Make failed and cancelled tasks ready again, each only at the revision that the operator saw.
+
+    ``tasks`` maps id to expected revision. Answers by id: requeued (attempt budget anew, cancel request cleared),
+    moved_on (another revision), not_terminal, succeeded (make a copy instead) or not_found.
+    """
+
+    def decide() -> Answers:
+        ids = sorted(tasks)
+        sql.run("lock_tasks", using, {"tasks": ids})
+        rows = sql.run("requeue_tasks", using, {"tasks": ids, "revisions": [tasks[task] for task in ids]})
+        hints.announce({queue for _, queue in rows}, using=using)
+        requeued = {task for task, _ in rows}
+        return _explain(ids, requeued, tasks, using=using)
+
+    return record(operator, Kind.REQUEUE, {str(t): revision for t, revision in tasks.items()}, decide, using=using)
+
+
+def _explain(ids: list[UUID], requeued: set[UUID], expected: Mapping[UUID, int], *, using: str) -> Answers:
+    found = {
+        pk: (outcome, revision)
+        for pk, outcome, revision in Task.objects.using(using)
+        .filter(pk__in=ids)
+        .values_list("pk", "outcome", "revision")
+    }
+    answers: Answers = {}
+    for task in ids:
+        outcome, revision = found.get(task, (None, None))
+        if task in requeued:
+            answer = "requeued"
+        elif revision is None:
+            answer = "not_found"
+        elif revision != expected[task]:
+            answer = "moved_on"
+        else:
+            answer = "succeeded" if outcome == "succeeded" else "not_terminal"
+        answers[str(task)] = answer
+    return answers
+
+
+def requeue_as_copy(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answers:
+    """Submit a copy of each task, linked to it, without its idempotency key. Answers: the copy's id, or not_found."""
+    ids = sorted(set(tasks))
+
+    def decide() -> Answers:
+        rows = list(
+            Task.objects.using(using).filter(pk__in=ids).select_related("queue", "program", "policy").order_by("pk")
+        )
+        copies = submit([Submission.copy(row, using=using) for row in rows], using=using)
+        answers = dict.fromkeys((str(task) for task in ids), "not_found")
+        return answers | {str(row.pk): str(copy.task_id) for row, copy in zip(rows, copies, strict=True)}
+
+    return record(operator, Kind.COPY, dict.fromkeys(map(str, ids)), decide, using=using)
+
+
+def cancel_by_operator(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answers:
+    """Cancel tasks as ``cancel`` does. Answers: cancelled, requested, terminal or not_found."""
+    ids = sorted(set(tasks))
+
+    def decide() -> Answers:
+        return {str(task): status.value for task, status in cancel_held(ids, using=using).items()}
+
+    return record(operator, Kind.CANCEL, dict.fromkeys(map(str, ids)), decide, using=using)
+
+
+def republish(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answers:
+    """Give queued tasks a new publication epoch, due now. Answers: republished or not_queued."""
+    ids = sorted(set(tasks))
+
+    def decide() -> Answers:
+        sql.run("lock_intents", using, {"tasks": ids})
+        rows = sql.run("republish_intents", using, {"tasks": ids})
+        hints.announce({queue for _, queue in rows}, using=using)
+        republished = {task for task, _ in rows}
+        return {str(task): "republished" if task in republished else "not_queued" for task in ids}
+
+    return record(operator, Kind.REPUBLISH, dict.fromkeys(map(str, ids)), decide, using=using)
+
+
+def force_expire(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answers:
+    """Fence off the owners of leases: their attempts end lost, whatever was left of the lease.
+
+    The program may still run; its result will be refused and its effects may happen twice. Answers: expired, not_active.
+    """
+    ids = sorted(set(tasks))
+
+    def decide() -> Answers:
+        held = sql.run("lock_leases_of_tasks", using, {"tasks": ids})
+        expired = set(end_as_lost(held, live=None, using=using))
+        hints.announce_cancel(using=using)
+        return {str(task): "expired" if task in expired else "not_active" for task in ids}
+
+    return record(operator, Kind.FORCE_EXPIRE, dict.fromkeys(map(str, ids)), decide, using=using)

@@ -1,0 +1,89 @@
+"""Worker sessions: the identity of one worker process, with what it serves and can run."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from ledgence import sql
+from ledgence.conf import get_settings
+from ledgence.transitions import transition
+from ledgence_worker import limits
+from ledgence_worker.errors import Conflict, InvalidInput, NotFound, SessionExpired
+from ledgence_worker.protocol import CatalogueEntry, OpenSession, Session
+
+
+def open_session(command: OpenSession, *, using: str) -> Session:
+    """Open the session of one worker process for SESSION_SECONDS. Replayed by its id while it is open.
+
+    Makes the programs of its catalogue that are new. Raises Conflict when a known version has another entry point,
+    InvalidInput, and SessionExpired when the id was used before and is over.
+    """
+    if not 1 <= command.concurrency <= limits.CONCURRENCY_MAX:
+        raise InvalidInput(f"open session: concurrency is {command.concurrency}; 1 to {limits.CONCURRENCY_MAX}.")
+    with transition(using, what="open session"):
+        programs = ensure_programs(command.catalogue, using=using)
+        sql.run(
+            "open_session",
+            using,
+            {
+                "session": command.session_id,
+                "tenant": command.tenant,
+                "namespace": command.namespace,
+                "name": command.name,
+                "host": command.host,
+                "pid": command.pid,
+                "version": command.version,
+                "concurrency": command.concurrency,
+                "queues": list(command.queues),
+                "exclude_queues": list(command.exclude_queues),
+                "programs": programs,
+                "session_seconds": get_settings().session_seconds,
+            },
+        )
+        return _session(command.session_id, sql.run("find_session", using, {"session": command.session_id}))
+
+
+def extend_session(session_id: UUID, *, using: str) -> Session:
+    """Extend an open session to SESSION_SECONDS from now. Never revives. Raises NotFound, SessionExpired."""
+    with transition(using, what="extend session"):
+        parameters = {"session": session_id, "session_seconds": get_settings().session_seconds}
+        sql.run("extend_session", using, parameters)
+        return _session(session_id, sql.run("find_session", using, parameters))
+
+
+def close_session(session_id: UUID, *, using: str) -> None:
+    """Close a session: it acquires nothing more. Its leases end by settlement or expiry. Repeating it changes nothing."""
+    sql.run("close_session", using, {"session": session_id})
+
+
+def ensure_programs(catalogue: Sequence[CatalogueEntry], *, using: str) -> list[int]:
+    """Return the programs' ids, making those that are new. Raises Conflict over another entry point."""
+    wanted = {(entry.name, entry.version): entry.entry_point for entry in catalogue}
+    columns = {
+        "names": [name for name, _ in wanted],
+        "versions": [version for _, version in wanted],
+        "entry_points": list(wanted.values()),
+    }
+    sql.run("ensure_programs", using, columns)
+    rows = sql.run("find_programs", using, columns)
+    for _, name, version, entry_point in rows:
+        if entry_point != wanted[name, version]:
+            raise Conflict(
+                f"Program {name!r} version {version!r} is {entry_point}, and this process has "
+                f"{wanted[name, version]}. A version never changes its entry point: register it under a new version."
+            )
+    return sorted(row[0] for row in rows)
+
+
+def _session(session_id: UUID, rows: list[tuple[bool, float]]) -> Session:
+    if not rows:
+        raise NotFound(f"Worker session {session_id} does not exist; open one.")
+    is_open, remaining = rows[0]
+    if not is_open:
+        raise SessionExpired(f"Worker session {session_id} is closed or expired; open a new one.")
+    settings = get_settings()
+    return Session(
+        session_id=session_id,
+        lease_seconds=settings.lease_seconds,
+        cleanup_seconds=settings.cleanup_seconds,
+        remaining_seconds=remaining,
+    )

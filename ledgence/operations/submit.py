@@ -1,0 +1,248 @@
+"""Submission: a task and its first delivery intent, in the caller's transaction, both or neither."""
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from ledgence import hints, sql
+from ledgence.models import Task
+from ledgence.policy import PolicyValue, ensure_policy
+from ledgence.transitions import transition
+from ledgence_worker import strict_json
+from ledgence_worker.errors import Busy, Conflict
+
+BATCH = 1000
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One validated request for work. ``data`` is strict JSON text; ``run_after`` None means now."""
+
+    program: str
+    version: str
+    entry_point: str | None
+    data: str
+    tenant: str
+    namespace: str
+    queue: str
+    priority: int
+    policy: PolicyValue
+    idempotency_key: str | None = None
+    correlation_key: str | None = None
+    traceparent: str | None = None
+    run_after: datetime | None = None
+    copy_of: UUID | None = None
+
+    @classmethod
+    def copy(cls, task: Task, *, using: str) -> "Submission":
+        """Make the submission of a copy of a task, without its idempotency key."""
+        [(data,)] = sql.run("read_data", using, {"task": task.pk})
+        return cls(
+            program=task.program.name,
+            version=task.program.version,
+            entry_point=None,
+            data=data,
+            tenant=task.tenant,
+            namespace=task.namespace,
+            queue=task.queue.name,
+            priority=task.priority,
+            policy=PolicyValue.of_row(task.policy),
+            correlation_key=task.correlation_key,
+            traceparent=task.traceparent,
+            copy_of=task.pk,
+        )
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """What tasks submitted together usually have in common, sent once for all of them."""
+        return (
+            self.tenant,
+            self.namespace,
+            self.queue,
+            self.program,
+            self.version,
+            self.policy.digest,
+            self.priority,
+            self.run_after,
+        )
+
+    @property
+    def key(self) -> tuple[str, str, str] | None:
+        if self.idempotency_key is None:
+            return None
+        return self.tenant, self.namespace, self.idempotency_key
+
+    def digest(self) -> bytes | None:
+        """Return the digest of the content that an idempotency key stands for."""
+        if self.idempotency_key is None:
+            return None
+        content = [self.queue, self.program, self.version, json.loads(self.data), self.correlation_key]
+        return hashlib.sha256(strict_json.canonical(content)).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """The answer to one submission: the task's id, and whether this call made it (False: replayed by its key)."""
+
+    task_id: UUID
+    is_new: bool
+
+
+def submit(submissions: Sequence[Submission], *, using: str) -> list[Submitted]:
+    """Submit tasks in the caller's transaction (its own, if there is none), all or none, answered in order.
+
+    A repeat of an idempotency key answers the first task; other content under it raises Conflict. A key that another
+    transaction holds is waited for, at most LOCK_TIMEOUT_SECONDS: Busy. After either, nothing of the call stands and
+    the caller's transaction is still usable. Under REPEATABLE READ and SERIALIZABLE a key that was taken after the
+    transaction began also raises Busy: only a new transaction can see it. The hint goes out after the commit.
+    """
+    if not submissions:
+        return []
+    # Without keys there is nothing to wait for: the caller's own transaction is all that it takes.
+    if all(s.idempotency_key is None for s in submissions):
+        with transaction.atomic(using=using, savepoint=False):
+            return _submit(submissions, using=using)
+    with transition(using, what="submit"):
+        return _submit(submissions, using=using)
+
+
+def _submit(submissions: Sequence[Submission], *, using: str) -> list[Submitted]:
+    ids = make_ids(len(submissions))
+    tasks = dict(zip(ids, submissions, strict=True))
+    winners = _first_of_each_key(tasks)
+    pending = {task: s for task, s in tasks.items() if winners.get(s.key, task) == task}
+    made: set[UUID] = set()
+    for round_number in range(ROUNDS):
+        for batch in _batches(pending):
+            made |= _insert(batch, using=using)
+        pending = {task: s for task, s in pending.items() if task not in made}
+        if not pending:
+            break
+        found = _find_keys(pending, using=using)
+        winners |= found
+        pending = {task: s for task, s in pending.items() if s.key not in found}
+        if not pending:
+            break
+        if round_number == 0:
+            _ensure(list(pending.values()), using=using)
+    if pending:
+        raise Busy(f"submit: {len(pending)} idempotency keys kept changing hands; nothing was written. Repeat it.")
+    return [
+        Submitted(task_id=task, is_new=True) if task in made else Submitted(task_id=winners[s.key], is_new=False)
+        for task, s in tasks.items()
+    ]
+
+
+def _first_of_each_key(tasks: dict[UUID, Submission]) -> dict[Any, UUID]:
+    """Return the first task of each key in this call. Raises Conflict when one key has two contents in it."""
+    first: dict[Any, UUID] = {}
+    for task, submission in tasks.items():
+        if submission.key is None:
+            continue
+        winner = first.setdefault(submission.key, task)
+        if winner != task and tasks[winner].digest() != submission.digest():
+            raise Conflict(f"submit: idempotency key {submission.idempotency_key!r} stands twice with other content.")
+    return first
+
+
+def _batches(pending: dict[UUID, Submission]) -> list[list[tuple[UUID, Submission]]]:
+    items = list(pending.items())
+    if any(s.idempotency_key is not None for s in pending.values()):
+        # Keys are taken in one order over all batches, so that two calls cannot deadlock.
+        items.sort(key=lambda item: (item[1].tenant, item[1].namespace, item[1].idempotency_key or "", item[0]))
+    return [items[start : start + BATCH] for start in range(0, len(items), BATCH)]
+
+
+def _insert(batch: list[tuple[UUID, Submission]], *, using: str) -> set[UUID]:
+    groups: dict[tuple[Any, ...], int] = {}
+    places = [groups.setdefault(s.group, len(groups) + 1) for _, s in batch]
+    columns = list(zip(*groups, strict=True))
+    rows = sql.run(
+        "submit_tasks",
+        using,
+        {
+            "tenants": list(columns[0]),
+            "namespaces": list(columns[1]),
+            "queues": list(columns[2]),
+            "programs": list(columns[3]),
+            "versions": list(columns[4]),
+            "policies": list(columns[5]),
+            "priorities": list(columns[6]),
+            "available_ats": list(columns[7]),
+            "ids": [task for task, _ in batch],
+            "places": places if len(groups) > 1 else None,
+            "keys": _column([s.idempotency_key for _, s in batch]),
+            "digests": _column([s.digest() for _, s in batch]),
+            "correlation_keys": _column([s.correlation_key for _, s in batch]),
+            "traceparents": _column([s.traceparent for _, s in batch]),
+            "copies": _column([s.copy_of for _, s in batch]),
+            "data": [s.data for _, s in batch],
+        },
+    )
+    hints.announce({queue for _, queue in rows}, using=using)
+    return {task for task, _ in rows}
+
+
+def _column(values: list[Any]) -> list[Any] | None:
+    """Send a column that is all NULL as one NULL."""
+    return values if any(value is not None for value in values) else None
+
+
+def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Any, UUID]:
+    """Return the tasks that hold the pending keys. Raises Conflict when one was submitted with other content."""
+    keyed = [s for s in pending.values() if s.key is not None]
+    if not keyed:
+        return {}
+    rows = sql.run(
+        "find_keys",
+        using,
+        {
+            "tenants": [s.tenant for s in keyed],
+            "namespaces": [s.namespace for s in keyed],
+            "keys": [s.idempotency_key for s in keyed],
+        },
+    )
+    found: dict[Any, UUID] = {}
+    for place, task, digest in rows:
+        if bytes(digest) != keyed[place].digest():
+            raise Conflict(
+                f"Idempotency key {keyed[place].idempotency_key!r} was used before for task {task} with other content. "
+                "Nothing was written; use a new key for new work."
+            )
+        found[keyed[place].key] = task
+    return found
+
+
+def _ensure(submissions: Sequence[Submission], *, using: str) -> None:
+    """Make the queues, programs and policies that do not exist, in the caller's transaction. Raises Conflict."""
+    queues = sorted({(s.tenant, s.namespace, s.queue) for s in submissions})
+    tenants, namespaces, names = zip(*queues, strict=True)
+    sql.run("ensure_queues", using, {"tenants": list(tenants), "namespaces": list(namespaces), "queues": list(names)})
+    programs = {(s.program, s.version): s.entry_point for s in submissions}
+    sql.run(
+        "ensure_programs",
+        using,
+        {
+            "names": [name for name, _ in programs],
+            "versions": [version for _, version in programs],
+            "entry_points": list(programs.values()),
+        },
+    )
+    for policy in {s.policy.digest: s.policy for s in submissions}.values():
+        ensure_policy(policy, using=using)
+
+
+def make_ids(count: int) -> list[UUID]:
+    """Return version 7 UUIDs, ascending within the call: 48 bits of milliseconds, 74 bits of randomness."""
+    base = (time.time_ns() // 1_000_000) << 80 | 0x7 << 76 | 0b10 << 62
+    draws = sorted(secrets.randbits(74) for _ in range(count))
+    return [UUID(int=base | (draw >> 62) << 64 | draw & (1 << 62) - 1) for draw in draws]

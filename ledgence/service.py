@@ -1,0 +1,129 @@
+"""The task service in process: the port that workers know, over the operations on this database."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from uuid import UUID
+
+from django.db import InterfaceError, InternalError, OperationalError
+
+from ledgence import sql
+from ledgence.conf import get_settings
+from ledgence.listener import Listener
+from ledgence.operations.acquire import acquire
+from ledgence.operations.due import DueSearch
+from ledgence.operations.renew import renew
+from ledgence.operations.sessions import close_session, extend_session, open_session
+from ledgence.operations.settle import release, settle
+from ledgence.transitions import sqlstate
+from ledgence.worker_connections import WorkerConnections
+from ledgence_worker.errors import Unavailable
+from ledgence_worker.protocol import (
+    Acquire,
+    Acquired,
+    OpenSession,
+    Owner,
+    Renewal,
+    Session,
+    Settled,
+    Settlement,
+)
+
+# The probe behind the hints, with jitter so that processes do not ask in step.
+POLL_SECONDS = (0.8, 1.0)
+
+
+class DatabaseTaskService:
+    """Implements ledgence_worker.protocol.TaskService. Each calling thread has a connection of its own.
+
+    A failure of the database is Unavailable: whether the command was carried out is unknown, and repeating it
+    unchanged is safe. A waiting acquire holds no connection busy and no transaction open.
+    """
+
+    def __init__(self, using: str, *, on_cancel: Callable[[], None] = lambda: None) -> None:
+        self.using = using
+        self._connections = WorkerConnections(using)
+        self._listener = Listener(self._connections, on_cancel) if get_settings().hints else None
+        self._interrupted = threading.Event()
+        self._searches: dict[tuple[UUID, int], DueSearch] = {}
+
+    def open_session(self, command: OpenSession) -> Session:
+        with self._calling("session"):
+            return open_session(command, using=self.using)
+
+    def extend_session(self, session_id: UUID) -> Session:
+        with self._calling("session"):
+            return extend_session(session_id, using=self.using)
+
+    def close_session(self, session_id: UUID) -> None:
+        with self._calling("session"):
+            close_session(session_id, using=self.using)
+
+    def acquire(self, command: Acquire) -> Acquired:
+        received = time.monotonic()
+        deadline = received + command.wait_seconds
+        search = self._searches.setdefault((command.session_id, command.channel), DueSearch())
+        while True:
+            heard = self._listener.count if self._listener else 0
+            now = time.monotonic()
+            is_last = now >= deadline or self._interrupted.is_set() or bool(command.settlements)
+            with self._calling("acquire"):
+                reply = acquire(command, using=self.using, search=search, record_empty=is_last)
+            if reply is not None:
+                return replace(reply, held_seconds=now - received)
+            self._wait_for_work(command.session_id, heard, deadline, search)
+
+    def _wait_for_work(self, session_id: UUID, heard: int, deadline: float, search: DueSearch) -> None:
+        """Return at a hint, at the deadline, when interrupted, or when a probe finds due work."""
+        while not self._interrupted.is_set():
+            poll = min(random.uniform(*POLL_SECONDS), deadline - time.monotonic())  # noqa: S311 - jitter is no secret
+            if poll <= 0 or self._pause(heard, poll):
+                return
+            with self._calling("acquire"):
+                if search.find(session_id, 1, using=self.using):
+                    return
+
+    def _pause(self, heard: int, seconds: float) -> bool:
+        if self._listener:
+            return self._listener.wait_past(heard, seconds)
+        return self._interrupted.wait(seconds)
+
+    def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
+        with self._calling("settle"):
+            return settle(session_id, settlements, using=self.using)
+
+    def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]:
+        with self._calling("settle"):
+            return release(session_id, owners, using=self.using)
+
+    def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]:
+        with self._calling("renew"):
+            return renew(session_id, owners, using=self.using)
+
+    def is_drained(self, session_id: UUID) -> bool:
+        with self._calling("acquire"):
+            return bool(sql.run("is_drained", self.using, {"session": session_id})[0][0])
+
+    def interrupt(self) -> None:
+        self._interrupted.set()
+        if self._listener:
+            self._listener.stir()
+
+    def close(self) -> None:
+        if self._listener:
+            self._listener.close()
+        self._connections.close()
+
+    @contextmanager
+    def _calling(self, role: str) -> Iterator[None]:
+        """Run one call on the thread's own connection, and tell a failure of the database as Unavailable."""
+        connection = self._connections.use(role)
+        try:
+            yield
+        except (OperationalError, InterfaceError, InternalError) as error:
+            # Whatever state it is in, the next call begins with a new one.
+            connection.close()
+            raise Unavailable(f"The database did not answer ({sqlstate(error) or 'no code'}): {error}") from error

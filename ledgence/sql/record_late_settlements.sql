@@ -1,0 +1,33 @@
+-- Explains settlements that ended nothing, in a new snapshot: the same one was accepted before, another one was, or the
+-- lease was over. In that last case the first late one is kept as evidence and changes nothing else.
+-- Locks: the attempts, in order. Index: ledgence_attempt_number.
+-- Not the ORM: lock, compare and update in one statement.
+with request as materialized (
+    select * from unnest(%(tasks)s::uuid[], %(numbers)s::int[], %(tokens)s::uuid[], %(outcomes)s::text[],
+                         %(settlements)s::bytea[], %(results)s::text[], %(reports)s::text[])
+        r(task_id, number, token, outcome, settlement, result, report)
+),
+held as materialized (
+    select a.id, a.task_id, a.number, a.settlement, a.late_settlement, a.token
+    from request r
+    cross join lateral (select id from ledgence_attempt where task_id = r.task_id and number = r.number limit 1) found
+    join ledgence_attempt a on a.id = found.id
+    where a.token = r.token and a.session_id = %(session)s
+    order by a.task_id, a.number
+    for no key update of a
+),
+late as (
+    update ledgence_attempt a
+    set late_settlement = r.settlement, late_outcome = r.outcome, late_report = r.report::json,
+        late_result = r.result::json, late_at = clock_timestamp()
+    from held h join request r on r.task_id = h.task_id and r.number = h.number
+    where a.id = h.id and h.settlement is null and h.late_settlement is null
+)
+select h.task_id, h.number,
+       case when h.settlement is null then 'ownership_lost'
+            when h.settlement = r.settlement then 'accepted' else 'conflict' end,
+       coalesce((select case when i.task_id is not null then 'retry' else t.outcome end
+                 from ledgence_task t
+                 left join ledgence_attempt i on i.task_id = t.id and i.number = h.number + 1
+                 where t.id = h.task_id), 'retry')
+from held h join request r on r.task_id = h.task_id and r.number = h.number

@@ -1,0 +1,16 @@
+-- Gives intents, which this transaction has locked, a new publication epoch, due now, and records that.
+-- Locks: the intents (held already). Index: primary key. Not the ORM: update and insert as one.
+with intent as (
+    update ledgence_deliveryintent i
+    set epoch = i.epoch + 1,
+        publication_id = case when q.mode = 'external' then gen_random_uuid() end,
+        next_publish_at = case when q.mode = 'external' then clock_timestamp() end
+    from ledgence_queue q
+    where i.task_id = any(%(tasks)s::uuid[]) and q.id = i.queue_id
+    returning i.task_id, i.generation, i.epoch, i.publication_id, i.queue_id
+),
+event as (
+    insert into ledgence_deliveryevent (task_id, generation, kind, epoch, publication_id, happened_at)
+    select task_id, generation, 'republish', epoch, publication_id, clock_timestamp() from intent
+)
+select task_id, queue_id from intent

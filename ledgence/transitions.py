@@ -1,0 +1,45 @@
+"""How an operation runs: one short transaction, with a bounded wait for locks, and races told as Busy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import OperationalError, connections, transaction
+
+from ledgence import sql
+from ledgence.conf import get_settings
+from ledgence_worker.errors import Busy
+
+# lock_not_available, deadlock_detected, serialization_failure: somebody else won, nothing was decided.
+RACES = {"55P03", "40P01", "40001"}
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """Return the SQLSTATE that PostgreSQL gave for a Django database error, if it gave one."""
+    return getattr(error.__cause__, "sqlstate", None)
+
+
+@contextmanager
+def transition(using: str, *, what: str) -> Iterator[None]:
+    """Run a block atomically; inside a caller's transaction, behind a savepoint.
+
+    Waits for each lock at most LOCK_TIMEOUT_SECONDS. Raises Busy when a lock was not free or a race was lost: nothing
+    of the block stands, and the caller's transaction is still usable.
+    """
+    nested = connections[using].in_atomic_block
+    try:
+        with transaction.atomic(using=using):
+            previous = sql.run("read_lock_timeout", using)[0][0] if nested else None
+            set_lock_timeout(using, f"{int(get_settings().lock_timeout_seconds * 1000)}ms")
+            yield
+            if previous is not None:
+                set_lock_timeout(using, previous)
+    except OperationalError as error:
+        if sqlstate(error) in RACES:
+            raise Busy(
+                f"{what}: another transaction holds a row that it needs; nothing was written. Repeat it."
+            ) from error
+        raise
+
+
+def set_lock_timeout(using: str, value: str) -> None:
+    sql.run("set_lock_timeout", using, {"value": value})

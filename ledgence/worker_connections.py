@@ -1,0 +1,70 @@
+"""The database connections of a worker process: one for each of its threads, prepared for the same few statements."""
+
+import copy
+import threading
+from typing import Any
+
+from django.db import connections
+from django.db.utils import load_backend
+
+# A broken network is noticed within seconds: renewals depend on it.
+TCP = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+STARTUP = "-c statement_timeout=30s -c idle_in_transaction_session_timeout=30s"
+
+
+def is_pooled(using: str) -> bool:
+    """Whether the project says that this database is behind a transaction pooler, in the way that Django knows."""
+    return bool(connections.settings[using].get("DISABLE_SERVER_SIDE_CURSORS"))
+
+
+def tune(settings: dict[str, Any], *, role: str, pooled: bool) -> dict[str, Any]:
+    """Return a database's settings for a worker's thread: bound and prepared on the server, with time-outs.
+
+    Behind a transaction pooler nothing may belong to a session: no prepared statements, no start-up options.
+    """
+    tuned = copy.deepcopy(settings)
+    tuned.update(CONN_MAX_AGE=None, CONN_HEALTH_CHECKS=False, ATOMIC_REQUESTS=False)
+    options: dict[str, Any] = tuned.setdefault("OPTIONS", {})
+    options.pop("pool", None)
+    options["application_name"] = f"ledgence {role}"
+    options["connect_timeout"] = options.get("connect_timeout", 5)
+    options |= {name: value for name, value in TCP.items() if name not in options}
+    if not pooled:
+        options["server_side_binding"] = True
+        options["prepare_threshold"] = 1
+        options["options"] = f"{options.get('options', '')} {STARTUP}".strip()
+    return tuned
+
+
+class WorkerConnections:
+    """Gives each thread that calls use() a connection of its own under the alias, and closes all of them at the end."""
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._made: list[Any] = []
+
+    def use(self, role: str) -> Any:
+        """Make the calling thread's connection the worker's kind, the first time, and return it."""
+        if not hasattr(self._local, "wrapper"):
+            settings = tune(connections.settings[self.using], role=role, pooled=is_pooled(self.using))
+            self._local.wrapper = load_backend(settings["ENGINE"]).DatabaseWrapper(settings, self.using)
+            # Closed by close() from another thread, when its own has ended.
+            self._local.wrapper.inc_thread_sharing()
+            with self._lock:
+                self._made.append(self._local.wrapper)
+        connections[self.using] = self._local.wrapper
+        return self._local.wrapper
+
+    def close(self) -> None:
+        with self._lock:
+            for wrapper in self._made:
+                wrapper.close()
+            self._made.clear()

@@ -1,0 +1,20 @@
+"""Sizes and ranges that both sides of Ledgence enforce, each with the unit in its name."""
+
+from typing import Final
+
+DATA_BYTES: Final = 1024 * 1024
+RESULT_BYTES: Final = 8 * 1024 * 1024
+REPORT_BYTES: Final = 8 * 1024 * 1024
+JSON_DEPTH: Final = 64
+IDENTIFIER_BYTES: Final = 128
+KEY_BYTES: Final = 255
+PRIORITY_MIN: Final = -100
+PRIORITY_MAX: Final = 100
+CONCURRENCY_MAX: Final = 1024
+WAIT_SECONDS_MAX: Final = 20.0
+LEASE_SECONDS_MIN: Final = 2.0
+#: What is kept of an attempt's printed output and of its traceback: the end, where the cause stands.
+OUTPUT_TAIL_BYTES: Final = 16 * 1024
+TRACEBACK_BYTES: Final = 32 * 1024
+ERROR_MESSAGE_BYTES: Final = 4 * 1024
+REFERENCE_BYTES: Final = 16 * 1024

@@ -1,0 +1,258 @@
+"""The words that a worker and the task service share: commands, replies, and the service's port.
+
+Every command names its identity (session, channel and sequence, or the owner of a lease), so that a caller that lost
+a reply repeats the same command and gets the same answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    # The program returned a valid result.
+    SUCCEEDED = "succeeded"
+    # The program raised, or its result is not valid.
+    FAILED = "failed"
+    # The program was stopped because its time was over.
+    TIMED_OUT = "timed_out"
+    # The process ended while the program ran.
+    CRASHED = "crashed"
+    # The lease expired; nobody knows what became of the program.
+    LOST = "lost"
+    # A draining worker gave the work back. Not charged.
+    INTERRUPTED = "interrupted"
+    # Cancelled on request.
+    CANCELLED = "cancelled"
+    # The workflow waits for a timer, an event or a child. Not charged.
+    SUSPENDED = "suspended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogueEntry:
+    """A program that a worker can run. The entry point is "module:qualified.name" and never changes under a version."""
+
+    name: str
+    version: str
+    entry_point: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSession:
+    """Opens the session of one worker process. Repeating it with the same session_id returns the same session."""
+
+    session_id: UUID
+    name: str
+    host: str
+    pid: int
+    version: str
+    concurrency: int
+    tenant: str
+    namespace: str
+    #: Names of the queues to serve; empty means every queue, except those excluded.
+    queues: tuple[str, ...] = ()
+    exclude_queues: tuple[str, ...] = ()
+    catalogue: tuple[CatalogueEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What the task service grants to a worker process: the timings it must keep, in seconds."""
+
+    session_id: UUID
+    lease_seconds: float
+    cleanup_seconds: float
+    remaining_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The proof of authority over one attempt, presented together with the session that holds it."""
+
+    task_id: UUID
+    number: int
+    token: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierAttempt:
+    """An earlier attempt of the same task, as the program may see it. Times are ISO 8601 with offset."""
+
+    number: int
+    cause: str
+    outcome: str
+    finished_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """An attempt that this session owns: the lease, and what to run.
+
+    ``data`` is the application's JSON, byte for byte. ``remaining_seconds`` is what was left of the lease when the
+    reply was made; ``timeout_seconds`` what was left of the execution time (None: unlimited).
+    """
+
+    task_id: UUID
+    number: int
+    token: UUID
+    cause: str
+    tenant: str
+    namespace: str
+    queue: str
+    program: str
+    version: str
+    data: str
+    claimed_at: datetime
+    remaining_seconds: float
+    timeout_seconds: float | None
+    traceparent: str | None = None
+    earlier: tuple[EarlierAttempt, ...] = ()
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(task_id=self.task_id, number=self.number, token=self.token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorReport:
+    """What a program raised. ``classes`` holds the dotted names of the exception's class and its bases."""
+
+    classes: tuple[str, ...]
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a worker saw of an attempt's end. ``seconds`` is the run time, ``exit_status`` -N for signal N."""
+
+    error: ErrorReport | None = None
+    exit_status: int | None = None
+    output: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """The end of one attempt, told by its owner. ``result`` is JSON text, present exactly when it succeeded."""
+
+    task_id: UUID
+    number: int
+    token: UUID
+    outcome: Outcome
+    result: str | None = None
+    report: Report = field(default_factory=Report)
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(task_id=self.task_id, number=self.number, token=self.token)
+
+
+class SettleStatus(StrEnum):
+    """The task service's answer to a settlement."""
+
+    # This end stands (now, or since an identical settlement before).
+    ACCEPTED = "accepted"
+    # Another end was accepted before.
+    CONFLICT = "conflict"
+    # The lease was over: kept as late evidence, nothing changed.
+    OWNERSHIP_LOST = "ownership_lost"
+    # No such attempt of this session.
+    NOT_FOUND = "not_found"
+    # A lock was not free within the lock time-out; nothing was decided, send it again.
+    BUSY = "busy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One settlement's answer. ``consequence`` is "retry", or the task's outcome; empty unless accepted."""
+
+    task_id: UUID
+    number: int
+    status: SettleStatus
+    consequence: str = ""
+
+
+class RenewStatus(StrEnum):
+    RENEWED = "renewed"
+    # Somebody's transaction holds the lease; nothing was decided, ask again at once.
+    BUSY = "busy"
+    OWNERSHIP_LOST = "ownership_lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """One lease's answer. ``remaining_seconds`` counts from the reply; 0 unless renewed."""
+
+    task_id: UUID
+    number: int
+    status: RenewStatus
+    remaining_seconds: float = 0.0
+    cancel_requested: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquire:
+    """Asks for up to ``capacity`` assignments on a channel, and settles ended attempts in the same commit.
+
+    A channel has one command in flight; its sequences count 1, 2, 3. Repeating the last sequence returns the recorded
+    assignments, whatever the capacity. With settlements there is no wait: the reply follows the commit.
+    """
+
+    session_id: UUID
+    channel: int
+    sequence: int
+    capacity: int
+    wait_seconds: float = 0.0
+    settlements: tuple[Settlement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquired:
+    """The reply to Acquire. ``held_seconds``: how long the service held the request before it took the leases."""
+
+    assignments: tuple[Assignment, ...] = ()
+    #: (task, number) of recorded assignments whose authority has ended since: their slots are free, do not run them.
+    lost: tuple[tuple[UUID, int], ...] = ()
+    settled: tuple[Settled, ...] = ()
+    held_seconds: float = 0.0
+
+
+class TaskService(Protocol):
+    """The port of the authority. Each method is one short transaction there, and may be called from any thread.
+
+    Any method may raise Unavailable (repeat it unchanged), Busy, SessionExpired or InvalidInput.
+    """
+
+    def open_session(self, command: OpenSession) -> Session: ...
+
+    def extend_session(self, session_id: UUID) -> Session: ...
+
+    def close_session(self, session_id: UUID) -> None: ...
+
+    def acquire(self, command: Acquire) -> Acquired: ...
+
+    def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]: ...
+
+    def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]: ...
+
+    def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]: ...
+
+    def is_drained(self, session_id: UUID) -> bool:
+        """Return whether nothing is queued or leased in the session's queues that its catalogue could run."""
+        ...
+
+    def interrupt(self) -> None:
+        """Make every waiting acquire return at once, now and from here on: the worker stops."""
+        ...
+
+    def close(self) -> None:
+        """Give back every connection. Called once, when all other calls have returned."""
+        ...
+
+

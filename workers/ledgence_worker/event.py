@@ -36,7 +36,7 @@ _OPTIONAL: Final = {"traceparent"}
 def event_bytes(assignment: Assignment) -> bytes:
     """Return the attempt's CloudEvent 1.0 in JSON: the same attempt always gives the same bytes.
 
-    The application's data is spliced in as the text that it is, null included. Raises InvalidInput for a claim time
+    The application's data is spliced in as the text that it is, null included; the reader judges it. Raises InvalidInput for a claim time
     without an offset.
     """
     task = assignment.task_id
@@ -47,7 +47,7 @@ def event_bytes(assignment: Assignment) -> bytes:
         f"{_scope(assignment.tenant, assignment.namespace)},"
         f'"subject":"tasks/{task}","time":"{_time(assignment.claimed_at)}","datacontenttype":"application/json",'
         f'"ldgtaskid":"{task}","ldgattemptno":{assignment.number},{trace}"data":{assignment.data}}}'
-    ).encode()
+    ).encode(errors="surrogatepass")
 
 
 def parse_event(body: bytes) -> CloudEvent:

@@ -1,7 +1,6 @@
 """Programs: functions registered under a name and a version, which workers run and tasks name."""
 
 import inspect
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -152,7 +151,7 @@ def class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def retry_word(entry: Outcome | type[BaseException] | str) -> str:
+def retry_word(entry: object) -> str:
     """Return the word by which a policy names an outcome or exception class. Raises InvalidInput."""
     if isinstance(entry, type) and issubclass(entry, BaseException):
         return class_name(entry)
@@ -173,7 +172,7 @@ def _takes_context(function: Handler) -> bool:
     return count == 2
 
 
-def _check_range(what: str, value: float, low: float, high: float) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not low <= value <= high:
+def _check_range(what: str, value: object, low: float, high: float) -> None:
+    # Written so that NaN, which compares false with everything, is refused.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise InvalidInput(f"{what} must be a number from {low:g} to {high:g}, not {value!r}.")

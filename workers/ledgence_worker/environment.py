@@ -1,0 +1,26 @@
+"""The environment of managed processes: an allow-list, so that the worker's secrets stay with the worker."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import ledgence_worker
+
+_NAMES: Final = frozenset(
+    {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "DJANGO_SETTINGS_MODULE", "DATABASE_URL"}
+)
+_PREFIXES: Final = ("LC_", "PYTHON", "LEDGENCE_CHILD_")
+
+
+def allowed_environment(allow: Iterable[str], source: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what may pass of ``source``: the built-in list, and the names in ``allow``."""
+    names = _NAMES.union(allow)
+    return {name: value for name, value in source.items() if name in names or name.startswith(_PREFIXES)}
+
+
+def with_package_path(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with PYTHONPATH leading to this package, also in a checkout that is not installed."""
+    root = str(Path(ledgence_worker.__file__).parent.parent)
+    path = environment.get("PYTHONPATH")
+    return {**environment, "PYTHONPATH": root if not path else root + os.pathsep + path}

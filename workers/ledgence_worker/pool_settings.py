@@ -1,0 +1,38 @@
+"""What a process pool is told at start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ledgence_worker.errors import InvalidInput
+from ledgence_worker.limits import CONCURRENCY_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """The settings of a ProcessPool. ``bootstrap`` is "module:function" (see bootstrap.py).
+
+    ``env_allow`` names variables that pass to the managed processes beside the built-in list; ``environment`` sets
+    variables for them. None means without limit. Raises InvalidInput.
+    """
+
+    concurrency: int
+    bootstrap: str
+    env_allow: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    #: From SIGTERM, or from a friendly request to end, to SIGKILL.
+    kill_after_seconds: float = 5.0
+    #: From SIGKILL to quarantine.
+    confirm_seconds: float = 10.0
+    handshake_seconds: float = 60.0
+    max_tasks_per_child: int | None = None
+    max_rss_bytes: int | None = None
+    idle_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= CONCURRENCY_MAX:
+            raise InvalidInput(f"concurrency must be from 1 to {CONCURRENCY_MAX}, not {self.concurrency}.")
+        if self.max_tasks_per_child is not None and self.max_tasks_per_child < 1:
+            raise InvalidInput(f"max_tasks_per_child must be at least 1, not {self.max_tasks_per_child}.")
+        for name in ("kill_after_seconds", "confirm_seconds", "handshake_seconds"):
+            if not 0 < getattr(self, name) <= 86_400:
+                raise InvalidInput(f"{name} must be above 0 and at most a day, not {getattr(self, name)}.")

@@ -20,6 +20,8 @@ from ledgence_worker.errors import InvalidInput, NotFound
 from ledgence_worker.identifiers import check_identifier
 from ledgence_worker.programs import UNSET, Backoff, Defaults, Program, Unset, catalogue, find, retry_word
 
+PRIORITIES = range(limits.PRIORITY_MIN, limits.PRIORITY_MAX + 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTask:
@@ -139,10 +141,8 @@ def _template(task: NewTask) -> Submission:
     name, version = (program.name, program.version) if program else (str(task.program), str(task.version))
     defaults = program.defaults if program else Defaults()
     queue = defaults.queue if task.queue is None and not isinstance(defaults.queue, Unset) else task.queue
-    if not isinstance(task.priority, int) or not limits.PRIORITY_MIN <= task.priority <= limits.PRIORITY_MAX:
-        raise InvalidInput(
-            f"priority must be a whole number from {limits.PRIORITY_MIN} to {limits.PRIORITY_MAX}, not {task.priority!r}."
-        )
+    if task.priority not in PRIORITIES:
+        raise InvalidInput(f"priority must be a whole number from -100 to 100, not {task.priority!r}.")
     if task.run_after is not None and timezone.is_naive(task.run_after):
         raise InvalidInput("run_after must be an aware datetime: a naive one means another moment on another machine.")
     if not isinstance(task.max_attempts, Unset) and not 1 <= task.max_attempts <= ATTEMPTS_MAX:
@@ -187,7 +187,7 @@ def _find_program(program: Program[Any] | str, version: str | None) -> Program[A
 def _check_key(key: str | None, what: str) -> str | None:
     if key is None:
         return None
-    if not isinstance(key, str) or not key or "\x00" in key or not key.isprintable():
+    if not key or not key.isprintable():
         raise InvalidInput(f"{what} must be printable text, not {key!r:.80}.")
     if len(key.encode()) > limits.KEY_BYTES:
         raise InvalidInput(f"{what} has {len(key.encode())} bytes; at most {limits.KEY_BYTES} are accepted.")
@@ -195,8 +195,6 @@ def _check_key(key: str | None, what: str) -> str | None:
 
 
 def _check_traceparent(traceparent: str | None) -> str | None:
-    if traceparent is not None and (
-        len(traceparent) > 55 or not traceparent.isascii() or not traceparent.isprintable()
-    ):
+    if traceparent is not None and not (len(traceparent) <= 55 and traceparent.isascii() and traceparent.isprintable()):
         raise InvalidInput("traceparent must be a W3C trace context of at most 55 characters.")
     return traceparent

@@ -43,7 +43,7 @@ class TaskHandle:
     @property
     def state(self) -> State:
         """The state now. Raises NotFound."""
-        return State(self._row(Task.objects.with_state().values_list("state", flat=True)))
+        return State(self._row(Task.objects.with_state()).state)
 
     @property
     def attempts(self) -> list[Attempt]:

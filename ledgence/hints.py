@@ -19,8 +19,8 @@ EVERYTHING = "*"
 WORDS_MAX = 500
 
 
-# What each connection still has to tell after its commit: one NOTIFY, however many operations announced something. After
-# a rollback an entry may stay and go out with the next commit: a hint too many does no harm.
+# What each connection still has to tell after its commit: one NOTIFY, however many operations announced something.
+# After a rollback an entry may stay and go out with the next commit: a hint too many does no harm.
 _pending: WeakKeyDictionary[BaseDatabaseWrapper, set[str]] = WeakKeyDictionary()
 
 

@@ -89,6 +89,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 
+LEDGENCE = {"LEASE_SECONDS": env.float("LEDGENCE_LEASE_SECONDS", default=60.0)}
+
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = True

@@ -13,8 +13,8 @@ RESCAN_SECONDS = 1.0
 class DueSearch:
     """Finds due intents for one channel. Not shared between threads.
 
-    While an old snapshot is open, taken intents stay in the table as dead rows before the live head. A search that found
-    as many as it asked for leaves low-water marks; for up to a second, the next ones start there.
+    While an old snapshot is open, taken intents stay in the table as dead rows before the live head. A search that
+    found as many as it asked for leaves low-water marks; for up to a second, the next ones start there.
     """
 
     def __init__(self) -> None:

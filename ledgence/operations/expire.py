@@ -13,8 +13,8 @@ PAGE = 200
 def expire(*, using: str, page: int = PAGE) -> int:
     """End expired leases, page by page, until none is left that nobody holds. Return how many were ended.
 
-    Each page is one transaction. Rows that are held are skipped and come again with the next call; a page's own rows are
-    gone when it commits, so later ones cannot starve.
+    Each page is one transaction. Rows that are held are skipped and come again with the next call; a page's own rows
+    are gone when it commits, so later ones cannot starve.
     """
     ended = 0
     while True:

@@ -95,7 +95,7 @@ def republish(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answe
 def force_expire(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answers:
     """Fence off the owners of leases: their attempts end lost, whatever was left of the lease.
 
-    The program may still run; its result will be refused and its effects may happen twice. Answers: expired, not_active.
+    The program may still run; its result will be refused, its effects may happen twice. Answers: expired, not_active.
     """
     ids = sorted(set(tasks))
 

@@ -51,7 +51,7 @@ def extend_session(session_id: UUID, *, using: str) -> Session:
 
 
 def close_session(session_id: UUID, *, using: str) -> None:
-    """Close a session: it acquires nothing more. Its leases end by settlement or expiry. Repeating it changes nothing."""
+    """Close a session: it acquires nothing more; its leases end by settlement or expiry. Replayed."""
     sql.run("close_session", using, {"session": session_id})
 
 

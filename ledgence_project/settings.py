@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "ledgence",
+    "ledgence_project.demo",
 ]
 
 MIDDLEWARE = [
@@ -89,7 +90,11 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 
-LEDGENCE = {"LEASE_SECONDS": env.float("LEDGENCE_LEASE_SECONDS", default=60.0)}
+LEDGENCE = {
+    "LEASE_SECONDS": env.float("LEDGENCE_LEASE_SECONDS", default=60.0),
+    # What this module reads in the processes of programs too; DATABASE_URL and LANG pass anyway.
+    "CHILD_ENV": ("DEBUG", "SECRET_KEY", "ALLOWED_HOSTS", "CONN_MAX_AGE", "LOG_LEVEL", "LEDGENCE_LEASE_SECONDS"),
+}
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"

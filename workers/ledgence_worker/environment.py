@@ -14,9 +14,11 @@ _PREFIXES: Final = ("LC_", "PYTHON", "LEDGENCE_CHILD_")
 
 
 def allowed_environment(allow: Iterable[str], source: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return what may pass of ``source``: the built-in list, and the names in ``allow``."""
-    names = _NAMES.union(allow)
-    return {name: value for name, value in source.items() if name in names or name.startswith(_PREFIXES)}
+    """Return what may pass of ``source``: the built-in list, and ``allow``, of names and of "PREFIX_*"."""
+    allowed = list(allow)
+    names = _NAMES.union(allowed)
+    prefixes = _PREFIXES + tuple(entry.removesuffix("*") for entry in allowed if entry.endswith("*"))
+    return {name: value for name, value in source.items() if name in names or name.startswith(prefixes)}
 
 
 def with_package_path(environment: Mapping[str, str]) -> dict[str, str]:

@@ -90,6 +90,7 @@ def _pool_settings(options: dict[str, Any]) -> PoolSettings:
     return PoolSettings(
         concurrency=options["concurrency"],
         bootstrap=BOOTSTRAP,
+        env_allow=tuple(get_settings().child_env),
         max_tasks_per_child=options["max_tasks_per_child"],
         max_rss_bytes=megabytes * 1024 * 1024 if megabytes is not None else None,
     )

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from uuid import UUID, uuid4
 
-from ledgence_worker.errors import OutOfOrder, SessionExpired, Unavailable
+from ledgence_worker.errors import OutOfOrder, Unavailable
 from ledgence_worker.inbox import Inbox
 from ledgence_worker.lease import LeaseKeeper
 from ledgence_worker.pool import Ended, StopReason
@@ -107,6 +107,9 @@ class FakeTaskService:
     is_closed: bool = False
     is_session_closed: bool = False
     largest_live: int = 0
+    extensions: int = 0
+    held_seconds: float = 0.0
+    before_acquire: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.changed = threading.Condition()
@@ -136,6 +139,7 @@ class FakeTaskService:
 
     def extend_session(self, session_id: UUID) -> Session:
         self._meet("extend_session")
+        self.extensions += 1
         return self._session(session_id)
 
     def close_session(self, session_id: UUID) -> None:
@@ -146,6 +150,7 @@ class FakeTaskService:
         with self.changed:
             self.commands.append(command)
             self.changed.notify_all()
+            self.before_acquire()
             assert command.channel not in self._in_flight, "two commands in flight on one channel"
             self._in_flight.add(command.channel)
             try:
@@ -175,7 +180,7 @@ class FakeTaskService:
         for assignment in taken:
             self.live[assignment.task_id, assignment.number] = assignment
         self.largest_live = max(self.largest_live, len(self.live))
-        reply = Acquired(assignments=taken, settled=settled)
+        reply = Acquired(assignments=taken, settled=settled, held_seconds=self.held_seconds)
         self._recorded[command.channel] = (command.sequence, reply)
         self.changed.notify_all()
         return reply
@@ -393,12 +398,11 @@ def wait_for(question: Callable[[], object], what: str) -> None:
 
 def make_shared(
     service: FakeTaskService,
+    clock: FakeClock,
     *,
-    clock: FakeClock | None = None,
     wake: Callable[[], None] = lambda: None,
     **settings: object,
 ) -> Shared:
-    clock = clock or FakeClock()
     made = make_settings(**settings)
     inbox = Inbox(wake)
     session = Session(

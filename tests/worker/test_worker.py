@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
+
 from ledgence_worker.errors import BootstrapFailed, InvalidInput, LauncherLost, SessionExpired, Unavailable
 from ledgence_worker.pool import StopReason
 from ledgence_worker.protocol import Outcome
 from ledgence_worker.worker import Worker
-
 from tests.worker.fakes import FakePool, FakeTaskService, LostReply, make_settings, succeed
 
 

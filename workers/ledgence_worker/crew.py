@@ -40,6 +40,8 @@ class Crew:
                 ("renewer", self._renewer.run),
             )
         }
+        #: Threads with something left to do. They are not asked themselves: each lives on after its last wake-up.
+        self._busy = set(self._threads)
         self._phase = Phase.WORKING
 
     def start(self) -> None:
@@ -78,12 +80,12 @@ class Crew:
         if self._phase is Phase.FORCED:
             return True
         # The acquirer ends only when its last answer is in the inbox and in the slots.
-        if self._phase is Phase.WORKING or self._threads["acquirer"].is_alive():
+        if self._phase is Phase.WORKING or "acquirer" in self._busy:
             return False
         if self._shared.slots.occupied == 0:
             return True
         # Without its settler no end can be told: when nothing runs any more there is nothing to stay for.
-        return self.loop.is_empty and not self._threads["settler"].is_alive()
+        return self.loop.is_empty and "settler" not in self._busy
 
     def close(self) -> bool:
         """End the threads and return whether all have ended; renewals go on until the last end is told."""
@@ -116,4 +118,5 @@ class Crew:
             logger.exception("%s failed", name)
             stopping.request(f"{name} failed", ExitCode.FAILED)
         finally:
+            self._busy.discard(name)
             self._shared.inbox.wake()

@@ -67,7 +67,9 @@ class HealthServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="ledgence-health", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.1,), name="ledgence-health", daemon=True
+        )
         self._thread.start()
         logger.info("health pages served port=%s", self.port)
 

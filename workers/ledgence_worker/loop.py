@@ -13,7 +13,8 @@ from ledgence_worker.shared import Shared
 
 logger = logging.getLogger("ledgence_worker.loop")
 
-#: The longest turn, so that a living loop is seen to live.
+#: The longest turn, so that a living loop is seen to live. It also bounds how long a signal stays unseen that arrives
+#: just before the wait.
 TURN_SECONDS = 1.0
 
 

@@ -1,0 +1,109 @@
+"""The slot ledger: never more than N, whatever the order of events."""
+
+import random
+import threading
+
+import pytest
+
+from ledgence_worker.slots import SlotLedger, SlotsBroken
+from tests.worker.fakes import wait_for
+
+
+def total(slots: SlotLedger) -> int:
+    return slots.free + slots.asked + slots.occupied + slots.quarantined
+
+
+def test_slots_go_round():
+    slots = SlotLedger(4)
+    assert slots.reserve() == 4
+    slots.occupy(asked=4, taken=3)
+    assert (slots.free, slots.asked, slots.occupied) == (1, 0, 3)
+    slots.exchange(freed=2, stuck=1, taken=1)
+    assert (slots.free, slots.occupied, slots.quarantined) == (2, 1, 1)
+    slots.recover(1)
+    assert (slots.free, slots.occupied, slots.quarantined) == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda slots: slots.occupy(asked=3, taken=3),
+        lambda slots: slots.occupy(asked=2, taken=3),
+        lambda slots: slots.exchange(freed=1, taken=2),
+        lambda slots: slots.exchange(freed=3),
+        lambda slots: slots.recover(1),
+    ],
+)
+def test_slots_that_do_not_exist_are_refused_and_nothing_changes(move):
+    slots = SlotLedger(4)
+    slots.reserve()
+    slots.occupy(asked=4, taken=4)
+    slots.exchange(freed=2)
+    slots.reserve()
+    before = (slots.free, slots.asked, slots.occupied, slots.quarantined)
+    assert before == (0, 2, 2, 0)
+    with pytest.raises(SlotsBroken):
+        move(slots)
+    assert (slots.free, slots.asked, slots.occupied, slots.quarantined) == before
+
+
+def test_reserve_waits_for_a_free_slot():
+    slots, reserved = SlotLedger(2), []
+    assert slots.reserve() == 2
+    slots.occupy(asked=2, taken=2)
+    thread = threading.Thread(target=lambda: reserved.append(slots.reserve()), daemon=True)
+    thread.start()
+    slots.exchange(freed=1)
+    thread.join(10)
+    assert reserved == [1]
+
+
+def test_close_ends_the_wait():
+    slots, reserved = SlotLedger(1), []
+    slots.reserve()
+    thread = threading.Thread(target=lambda: reserved.append(slots.reserve()), daemon=True)
+    thread.start()
+    slots.close()
+    thread.join(10)
+    assert reserved == [0]
+
+
+def test_close_wins_over_free_slots():
+    slots = SlotLedger(1)
+    slots.close()
+    assert slots.reserve() == 0
+
+
+def test_any_lawful_order_keeps_the_sum():
+    dice = random.Random(7)
+    for _ in range(200):
+        slots = SlotLedger(8)
+        for _ in range(50):
+            if slots.free and dice.random() < 0.5:
+                asked = slots.reserve()
+                slots.occupy(asked=asked, taken=dice.randint(0, asked))
+            if slots.occupied:
+                freed = dice.randint(0, slots.occupied)
+                stuck = dice.randint(0, slots.occupied - freed)
+                slots.exchange(freed=freed, stuck=stuck, taken=dice.randint(0, freed))
+            if slots.quarantined and dice.random() < 0.3:
+                slots.recover(1)
+            assert total(slots) == 8
+            assert min(slots.free, slots.asked, slots.occupied, slots.quarantined) >= 0
+
+
+def test_threads_never_get_more_than_there_are():
+    slots, rounds = SlotLedger(3), []
+
+    def take_and_give() -> None:
+        for _ in range(300):
+            asked = slots.reserve()
+            slots.occupy(asked=asked, taken=asked)
+            slots.exchange(freed=asked)
+        rounds.append(1)
+
+    threads = [threading.Thread(target=take_and_give, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(rounds) == 4, "the end of all threads")
+    assert (slots.free, total(slots)) == (3, 3)

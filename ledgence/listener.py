@@ -97,6 +97,7 @@ class Listener:
         if channel == self._own_channel:
             self.is_hearing = True
             return
-        if hints.CANCEL in payload.split():
+        # EVERYTHING stands for more words than fit, a cancellation perhaps among them.
+        if not {hints.CANCEL, hints.EVERYTHING}.isdisjoint(payload.split()):
             self._on_cancel()
         self.stir()

@@ -46,7 +46,9 @@ class DatabaseTaskService:
     def __init__(self, using: str, *, on_cancel: Callable[[], None] = lambda: None) -> None:
         self.using = using
         self._connections = WorkerConnections(using)
-        self._listener = Listener(self._connections, on_cancel) if get_settings().hints else None
+        #: Called by the listener, at a hint that owners of leases should renew at once.
+        self.on_cancel = on_cancel
+        self._listener = Listener(self._connections, lambda: self.on_cancel()) if get_settings().hints else None
         self._interrupted = threading.Event()
         self._searches: dict[tuple[UUID, int], DueSearch] = {}
 

@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
+from ledgence_worker.clock import SystemClock
 from ledgence_worker.errors import SessionExpired, Unavailable
 from ledgence_worker.renewal import RENEWAL_BATCH, Renewer
-from tests.worker.fakes import FakeClock, FakeTaskService, make_shared
+from tests.worker.fakes import DEADLINE_SECONDS, FakeClock, FakeTaskService, make_shared
 
 
 class Fixture:
@@ -120,3 +121,41 @@ def test_expired_session_ends_the_renewer(fixture):
     fixture.clock.advance(15)
     with pytest.raises(SessionExpired):
         fixture.renewer.turn()
+
+
+def test_hint_begins_a_round_at_once(fixture):
+    [held] = fixture.hold(1)
+    fixture.clock.advance(5)
+    fixture.service.cancelled.add(held.key)
+    fixture.renewer.renew_now()
+    assert fixture.renewer.turn() == 15
+    assert fixture.service.renewed == [[held.key]]
+    assert held.is_cancelled
+
+
+def test_many_hints_make_few_rounds(fixture):
+    [held] = fixture.hold(1)
+    for _ in range(100):
+        fixture.clock.advance(0.01)
+        fixture.renewer.renew_now()
+        fixture.renewer.turn()
+    assert 9 <= fixture.service.renewed.count([held.key]) <= 10
+
+
+def test_hint_wakes_the_waiting_thread():
+    service, stop = FakeTaskService(), threading.Event()
+    shared = make_shared(service, SystemClock())
+    renewer = Renewer(shared, stop)
+    thread = threading.Thread(target=renewer.run)
+    thread.start()
+    try:
+        [assignment] = service.submit(1)
+        [held] = shared.keeper.hold([assignment], shared.clock.monotonic())
+        service.live[held.key] = assignment
+        renewer.renew_now()
+        service.wait_until(lambda: service.renewed, "a renewal long before a quarter of the lease")
+    finally:
+        stop.set()
+        renewer.wake()
+        thread.join(DEADLINE_SECONDS)
+    assert not thread.is_alive()

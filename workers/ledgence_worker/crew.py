@@ -52,6 +52,10 @@ class Crew:
         """Return when the task service last answered any of the threads."""
         return max(self._acquirer.channel.answered_at, self._settler.channel.answered_at, self._renewer.answered_at)
 
+    def renew_now(self) -> None:
+        """Ask the task service about all leases at once. Safe from any thread."""
+        self._renewer.renew_now()
+
     def turn(self) -> bool:
         """Turn the main loop once; return whether to go on."""
         phase = self._shared.stopping.update(self._shared.clock.monotonic())
@@ -95,6 +99,7 @@ class Crew:
         deadline = time.monotonic() + (FORCED_FLUSH_SECONDS if is_forced else JOIN_SECONDS)
         self._join("settler", deadline)
         self._renewals_end.set()
+        self._renewer.wake()
         self._join("renewer", deadline)
         self._join("acquirer", deadline)
         alive = [name for name, thread in self._threads.items() if thread.is_alive()]

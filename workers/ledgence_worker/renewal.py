@@ -17,12 +17,15 @@ logger = logging.getLogger("ledgence_worker.renewal")
 RENEWAL_BATCH = 500
 BUSY_PAUSE_SECONDS = 0.1
 EXTENSION_RETRY_SECONDS = 5.0
+#: However many hints come, rounds are at least this far apart.
+HINTED_ROUND_SECONDS = 0.1
 
 
 class Renewer:
     """Renews every held lease each quarter of its length, undecided ones soon again, and extends the session.
 
     It goes on while the worker drains, until the last end is accepted. Raises SessionExpired: nothing is left to renew.
+    ``stop`` ends it; wake() makes it look at once.
     """
 
     def __init__(self, shared: Shared, stop: threading.Event) -> None:
@@ -31,28 +34,44 @@ class Renewer:
         self._keeper = shared.keeper
         self._clock = shared.clock
         self._stop = stop
+        self._woken = threading.Event()
+        self._is_hinted = False
         self._patience = Patience(shared.clock, stop)
         self._tries = 0
         self._again: list[Authority] = []
         self._again_at = math.inf
         now = shared.clock.monotonic()
+        self._last_round_at = now
         self._round_at = now + self._session.lease_seconds / 4
         self._extend_at = now + self._session.remaining_seconds / 2
         #: When the task service last answered, for the health page.
         self.answered_at = now
 
     def run(self) -> None:
-        wait = 0.0
-        while not self._clock.wait(self._stop, wait):
+        while not self._stop.is_set():
             wait = self.turn()
+            if self._clock.wait(self._woken, wait):
+                self._woken.clear()
+
+    def wake(self) -> None:
+        """Make the next turn come at once. Safe from any thread."""
+        self._woken.set()
+
+    def renew_now(self) -> None:
+        """Begin a round now: the task service hinted that an owner should hear something. Safe from any thread."""
+        self._is_hinted = True
+        self.wake()
 
     def turn(self) -> float:
         """Do what is due and return the seconds until something is due again."""
         now = self._clock.monotonic()
         if now >= self._extend_at:
             self._extend(now)
+        if self._is_hinted:
+            self._is_hinted = False
+            self._round_at = min(self._round_at, self._last_round_at + HINTED_ROUND_SECONDS)
         if now >= self._round_at:
-            self._round_at = now + self._session.lease_seconds / 4
+            self._last_round_at, self._round_at = now, now + self._session.lease_seconds / 4
             self._renew(self._keeper.renewable())
         elif now >= self._again_at:
             self._renew(self._keeper.still_held(self._again))

@@ -47,6 +47,7 @@ class Worker:
         self._stopping = Stopping(settings.grace_seconds, self._clock, pool.wake)
         self._vitals = Vitals(self._clock, self._stopping, settings.acquire_wait_seconds)
         self._manager = ServiceManager()
+        self._crew: Crew | None = None
 
     def run(self) -> int:
         """Work until stopped and return the exit code. Main thread only: it takes SIGTERM and SIGINT."""
@@ -74,6 +75,11 @@ class Worker:
                 self._work(session)
         logger.info("worker stopped reason=%s exit_code=%s", self._stopping.reason, int(self._stopping.exit_code))
         return int(self._stopping.exit_code)
+
+    def renew_now(self) -> None:
+        """Ask the task service about all leases at once, as it hints when one was cancelled. Safe from any thread."""
+        if self._crew is not None:
+            self._crew.renew_now()
 
     def _open_session(self, catalogue: tuple[CatalogueEntry, ...]) -> Session:
         """Open the session, waiting for the task service as long as it takes."""
@@ -117,7 +123,7 @@ class Worker:
             stopping=self._stopping,
             clock=self._clock,
         )
-        crew = Crew(shared, self._pool)
+        self._crew = crew = Crew(shared, self._pool)
         self._watch(shared, crew)
         logger.info("worker started session=%s concurrency=%s", session.session_id, self._settings.concurrency)
         crew.start()

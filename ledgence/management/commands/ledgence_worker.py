@@ -78,7 +78,10 @@ class Command(BaseCommand):
         housekeeping = Housekeeping(settings.database)
         housekeeping.start()
         try:
-            code = Worker(DatabaseTaskService(settings.database), pool, worker_settings).run()
+            service = DatabaseTaskService(settings.database)
+            worker = Worker(service, pool, worker_settings)
+            service.on_cancel = worker.renew_now
+            code = worker.run()
         finally:
             housekeeping.close()
         if code:

@@ -27,7 +27,7 @@ from ledgence_worker.messages import End
 from ledgence_worker.programs import Program, catalogue, find
 from ledgence_worker.strict_json import dumps
 
-_RECEIVE_BYTES: Final = 256 * 1024
+_RECEIVE_BYTES: Final = 32 * 1024
 _DESCRIPTORS_MAX: Final = 1 << 20
 
 

@@ -36,8 +36,8 @@ _OPTIONAL: Final = {"traceparent"}
 def event_bytes(assignment: Assignment) -> bytes:
     """Return the attempt's CloudEvent 1.0 in JSON: the same attempt always gives the same bytes.
 
-    The application's data is spliced in as the text that it is, null included; the reader judges it. Raises InvalidInput for a claim time
-    without an offset.
+    The application's data is spliced in as the text that it is, null included; the reader judges it. Raises
+    InvalidInput for a claim time without an offset.
     """
     task = assignment.task_id
     traceparent = assignment.traceparent

@@ -25,6 +25,8 @@ logger = logging.getLogger("ledgence_worker.fleet")
 #: The pause after a process that could not load its programs; doubled by each further one, up to the maximum.
 RESTART_SECONDS: Final = 0.25
 RESTART_SECONDS_MAX: Final = 30.0
+#: How long a process that closed its channel may take to exit by itself, so that its own exit status is seen.
+EXIT_SECONDS: Final = 1.0
 
 
 class Attendant(Protocol):
@@ -112,7 +114,7 @@ class Fleet:
             if not slot.send(frame):
                 self._listen(slot, selectors.EVENT_READ | selectors.EVENT_WRITE)
         except ConnectionError:
-            self.retire(slot)
+            self._let_go(slot, EXIT_SECONDS)
 
     def signal(self, slot: Slot, signum: signal.Signals) -> None:
         """Signal the process's group, unless it is gone."""
@@ -123,9 +125,7 @@ class Fleet:
 
     def dismiss(self, slot: Slot) -> None:
         """Let an idle process end by itself."""
-        self._part_with(slot)
-        slot.state = State.LEAVING
-        self.set_due(slot, time.monotonic() + self._settings.kill_after_seconds)
+        self._let_go(slot, self._settings.kill_after_seconds)
         with contextlib.suppress(OSError):
             slot.channel.shutdown(socket.SHUT_WR)
 
@@ -145,7 +145,7 @@ class Fleet:
         pause = min(RESTART_SECONDS_MAX, RESTART_SECONDS * 2.0 ** min(self._failed_starts, 16))
         self._failed_starts += 1
         self.restart_at = time.monotonic() + pause
-        logger.error("process not started pause_seconds=%s reason=%s", pause, reason)
+        logger.error("process not started pause_seconds=%s reason=%s", pause, reason.partition("\n")[0])
 
     def close(self) -> None:
         """Close the lifeline, upon which the launcher kills whatever is left, and forget everything."""
@@ -167,7 +167,7 @@ class Fleet:
         except BlockingIOError:
             return
         except (ConnectionError, EOFError):
-            self.retire(slot)
+            self._let_go(slot, EXIT_SECONDS)
         except ProtocolError as error:
             slot.blame(error)
             logger.error("process broke its protocol process=%s error=%s", slot.pid, error)
@@ -261,6 +261,11 @@ class Fleet:
 
     def _listen(self, slot: Slot, events: int) -> None:
         self._selector.modify(slot.channel, events, self._selector.get_key(slot.channel).data)
+
+    def _let_go(self, slot: Slot, seconds: float) -> None:
+        self._part_with(slot)
+        slot.state = State.LEAVING
+        self.set_due(slot, time.monotonic() + seconds)
 
     def _part_with(self, slot: Slot) -> None:
         self._selector.unregister(slot.channel)

@@ -1,5 +1,6 @@
 """The worker's side of the launcher: starts it, asks it for processes and signals, and hears what became of them."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -42,20 +43,18 @@ class LauncherProcess:
 
     def spawn(self, slot: int) -> tuple[socket.socket, int]:
         """Ask for a managed process; return our ends of its channel and of its output pipe."""
-        ours, channel = socket.socketpair()
-        reading, writing = os.pipe()
-        try:
-            arguments = [sys.executable, "-P", "-m", "ledgence_worker.child"]
-            request = {"do": "spawn", "slot": slot, "arguments": arguments, "environment": self._environment}
-            self._send(request, [channel.fileno(), writing])
-        except BaseException:
-            ours.close()
-            os.close(reading)
-            raise
-        finally:
-            channel.close()
-            os.close(writing)
-        return ours, reading
+        arguments = [sys.executable, "-P", "-m", "ledgence_worker.child"]
+        request = {"do": "spawn", "slot": slot, "arguments": arguments, "environment": self._environment}
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            channel, their_channel = socket.socketpair()
+            ours.callback(channel.close)
+            theirs.callback(their_channel.close)
+            reading, writing = os.pipe()
+            ours.callback(os.close, reading)
+            theirs.callback(os.close, writing)
+            self._send(request, [their_channel.fileno(), writing])
+            ours.pop_all()
+        return channel, reading
 
     def signal(self, slot: int, signum: signal.Signals) -> None:
         """Signal a process's group, unless it is gone. SIGKILL ends in a ``gone`` event, as every end does."""

@@ -23,7 +23,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """One attempt's end. ``confirmed``: no process of it is left, so the slot is free and the work may be given back."""
+    """One attempt's end. ``confirmed``: no process of it is left, so its slot is free and its work may be given back."""
 
     task_id: UUID
     number: int
@@ -34,7 +34,10 @@ class Ended:
 
 
 class Pool(Protocol):
-    """At most ``concurrency`` processes, each running one attempt at a time. All methods but wake() belong to one thread."""
+    """At most ``concurrency`` processes, each running one attempt at a time.
+
+    All methods but wake() belong to one thread.
+    """
 
     def open(self) -> tuple[CatalogueEntry, ...]:
         """Start the first process and return the catalogue that it reports. Raises BootstrapFailed with its output."""

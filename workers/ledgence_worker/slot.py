@@ -17,7 +17,7 @@ from ledgence_worker.pool import Ended, StopReason
 from ledgence_worker.programs import class_name
 from ledgence_worker.protocol import Assignment, ErrorReport, Outcome, Report
 
-_RECEIVE_BYTES: Final = 256 * 1024
+_RECEIVE_BYTES: Final = 32 * 1024
 _OWN_OUTCOMES: Final = {End.SUCCEEDED: Outcome.SUCCEEDED, End.FAILED: Outcome.FAILED}
 _STOP_OUTCOMES: Final = {
     StopReason.TIME_OUT: Outcome.TIMED_OUT,

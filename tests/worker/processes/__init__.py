@@ -1,0 +1,1 @@
+"""Tests of the process pool with real processes."""

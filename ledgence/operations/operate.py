@@ -92,17 +92,23 @@ def republish(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answe
     return record(operator, Kind.REPUBLISH, dict.fromkeys(map(str, ids)), decide, using=using)
 
 
-def force_expire(tasks: Iterable[UUID], operator: Operator, *, using: str) -> Answers:
+def force_expire(tasks: Mapping[UUID, int | None], operator: Operator, *, using: str) -> Answers:
     """Fence off the owners of leases: their attempts end lost, whatever was left of the lease.
 
-    The program may still run; its result will be refused, its effects may happen twice. Answers: expired, not_active.
+    ``tasks`` maps id to the attempt's number that the operator saw: a lease that was granted since is left alone. The
+    program may still run; its result will be refused, its effects may happen twice. Answers: expired, moved_on (another
+    attempt is active) or not_active.
     """
-    ids = sorted(set(tasks))
 
     def decide() -> Answers:
-        held = sql.run("lock_leases_of_tasks", using, {"tasks": ids})
-        expired = set(end_as_lost(held, live=None, using=using))
+        held = sql.run("lock_leases_of_tasks", using, {"tasks": sorted(tasks)})
+        expired = set(end_as_lost([row for row in held if row[1] == tasks[row[0]]], live=None, using=using))
         hints.announce_cancel(using=using)
-        return {str(task): "expired" if task in expired else "not_active" for task in ids}
+        moved_on = {row[0] for row in held} - expired
+        return {
+            str(task): "expired" if task in expired else "moved_on" if task in moved_on else "not_active"
+            for task in sorted(tasks)
+        }
 
-    return record(operator, Kind.FORCE_EXPIRE, dict.fromkeys(map(str, ids)), decide, using=using)
+    seen = {str(task): number for task, number in tasks.items()}
+    return record(operator, Kind.FORCE_EXPIRE, seen, decide, using=using)

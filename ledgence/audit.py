@@ -8,6 +8,7 @@ from ledgence import sql
 INVARIANTS = (
     "one_state",
     "attempts_without_gaps",
+    "cause_is_explained",
     "lease_is_last_attempt",
     "running_attempt_has_lease",
     "one_success",

@@ -43,6 +43,8 @@ class Attempt(models.Model):
     lease_expires_at = models.DateTimeField(_("last lease expiry"), null=True)
     finished_at = models.DateTimeField(_("finished at"), null=True)
     outcome = models.CharField(_("outcome"), max_length=11, choices=Outcome, null=True)  # noqa: DJ001 - NULL: running
+    # What followed the end: "retry" or the task's outcome. A repeated settlement is answered from here.
+    consequence = models.CharField(_("consequence"), max_length=9, null=True)  # noqa: DJ001 - NULL: running
     settlement = models.BinaryField(null=True, editable=False)
     report = JsonColumn(_("report"), null=True)
     # The result of a success that came after a cancel request; a task's own result stands on the task.

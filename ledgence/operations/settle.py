@@ -86,17 +86,25 @@ def _columns(session_id: UUID, settlements: Sequence[Settlement]) -> dict[str, o
         ],
         "results": [s.result for s in settlements],
         "reports": reports,
-        "classes": [" ".join(s.report.error.classes) if s.report.error else None for s in settlements],
+        "classes": [_words(s.report.error.classes) if s.report.error else None for s in settlements],
     }
+
+
+def _words(classes: Sequence[str]) -> str:
+    """Join class names for the retry decision; what no policy could name must not keep the attempt from ending."""
+    return " ".join(classes).replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _report(settlement: Settlement) -> str:
     """Encode a report so that it can always be stored: an end that cannot be written would never end."""
-    text = json.dumps(asdict(settlement.report), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    what = f"settle {settlement.task_id}.{settlement.number}: the report"
+    try:
+        text = json.dumps(
+            asdict(settlement.report), ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+        )
+    except ValueError as error:
+        raise InvalidInput(f"{what} is not valid JSON: {error}.") from None
     encoded = text.encode("utf-8", "replace")
     if len(encoded) > limits.REPORT_BYTES:
-        raise InvalidInput(
-            f"settle {settlement.task_id}.{settlement.number}: the report has {len(encoded)} bytes; "
-            f"at most {limits.REPORT_BYTES} are kept."
-        )
+        raise InvalidInput(f"{what} has {len(encoded)} bytes; at most {limits.REPORT_BYTES} are kept.")
     return encoded.decode()

@@ -6,10 +6,10 @@ taken as (
     delete from ledgence_deliveryintent where task_id = any(%(tasks)s::uuid[]) returning *
 ),
 attempt as (
-    insert into ledgence_attempt (task_id, number, cause, finished_at, outcome, delivery_mode, destination, available_at,
-        publication_id, publications, first_published_at, last_published_at)
-    select i.task_id, i.generation, i.cause, c.now, 'cancelled', q.mode, q.destination, i.available_at,
-        i.publication_id, i.publications, i.first_published_at, i.last_published_at
+    insert into ledgence_attempt (task_id, number, cause, finished_at, outcome, consequence, delivery_mode, destination,
+        available_at, publication_id, publications, first_published_at, last_published_at)
+    select i.task_id, i.generation, i.cause, c.now, 'cancelled', 'cancelled', q.mode, q.destination,
+        i.available_at, i.publication_id, i.publications, i.first_published_at, i.last_published_at
     from taken i join ledgence_queue q on q.id = i.queue_id, clock c
 )
 update ledgence_task t

@@ -38,12 +38,13 @@ judged as materialized (
                else 'failed'
            end as verdict
     from ended e
-    join request r on r.task_id = e.task_id
+    join request r on r.task_id = e.task_id and r.number = e.number
     cross join lateral (select policy_id from ledgence_task where id = e.task_id limit 1) t
     join ledgence_policy y on y.id = t.policy_id
 ),
 consequence as materialized (
     select j.*, j.verdict in ('interrupted', 'retry') as again,
+           case when j.verdict in ('interrupted', 'retry') then 'retry' else j.verdict end as answer,
            -- The exponent is capped before the power is taken: attempt 1,000 neither overflows nor waits for ever.
            case when j.verdict = 'retry' then least(j.backoff_maximum_seconds,
                least(j.backoff_maximum_seconds,
@@ -54,8 +55,9 @@ consequence as materialized (
 ),
 attempt as (
     update ledgence_attempt a
-    set outcome = k.outcome, finished_at = c.now, settlement = k.settlement, report = k.report::json,
-        lease_expires_at = k.expires_at, result = case when k.verdict <> 'succeeded' then k.result::json end
+    set outcome = k.outcome, consequence = k.answer, finished_at = c.now, settlement = k.settlement,
+        report = k.report::json, lease_expires_at = k.expires_at,
+        result = case when k.verdict <> 'succeeded' then k.result::json end
     from consequence k, clock c
     where a.task_id = k.task_id and a.number = k.number
 ),
@@ -76,4 +78,4 @@ task as (
     from consequence k, clock c
     where not k.again and t.id = k.task_id
 )
-select task_id, number, case when again then 'retry' else verdict end, queue_id from consequence
+select task_id, number, answer, queue_id from consequence

@@ -8,7 +8,7 @@ with request as materialized (
         r(task_id, number, token, outcome, settlement, result, report)
 ),
 held as materialized (
-    select a.id, a.task_id, a.number, a.settlement, a.late_settlement, a.token
+    select a.id, a.task_id, a.number, a.settlement, a.late_settlement, a.consequence
     from request r
     cross join lateral (select id from ledgence_attempt where task_id = r.task_id and number = r.number limit 1) found
     join ledgence_attempt a on a.id = found.id
@@ -26,8 +26,5 @@ late as (
 select h.task_id, h.number,
        case when h.settlement is null then 'ownership_lost'
             when h.settlement = r.settlement then 'accepted' else 'conflict' end,
-       coalesce((select case when i.task_id is not null then 'retry' else t.outcome end
-                 from ledgence_task t
-                 left join ledgence_attempt i on i.task_id = t.id and i.number = h.number + 1
-                 where t.id = h.task_id), 'retry')
+       h.consequence
 from held h join request r on r.task_id = h.task_id and r.number = h.number

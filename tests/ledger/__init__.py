@@ -1,0 +1,1 @@
+"""Tests of the ledger: its operations at their edges, in races, under stress and against a model."""

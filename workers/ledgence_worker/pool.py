@@ -23,7 +23,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """One attempt's end. ``confirmed``: no process of it is left, so its slot is free and its work may be given back."""
+    """One attempt's end. ``confirmed``: no process of it is left, so its slot is free and it may be given back."""
 
     task_id: UUID
     number: int

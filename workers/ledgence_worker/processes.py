@@ -101,12 +101,12 @@ class ProcessPool:
     def poll(self, timeout: float) -> list[Ended]:
         """Return the attempts that ended; wait for one, or for wake(), up to ``timeout`` seconds."""
         until = time.monotonic() + timeout
-        while True:
-            self._fleet.turn(0.0 if self._ended else until)
-            if self._ended or self._was_woken or time.monotonic() >= until:
-                break
+        while not self._ended:
             if self._fleet.failure is not None:
                 raise self._fleet.failure
+            self._fleet.turn(until)
+            if self._was_woken or time.monotonic() >= until:
+                break
         self._was_woken = False
         ended, self._ended = self._ended, []
         return ended

@@ -1,0 +1,86 @@
+"""A second connection on a thread of its own, stepped by a test: what it holds stays locked until it ends."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from queue import Queue
+from typing import Any, Self
+
+from django.db import connections, transaction
+
+from tests.ledger.actors import USING, execute
+
+DEADLINE_SECONDS = 20.0
+
+
+class Rival:
+    """Runs calls one after the other on its own connection. Use it as a context manager.
+
+    A transaction that it began with transaction() is committed by commit(), and rolled back at the end otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._calls: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.pid = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        [(self.pid,)] = self.execute("select pg_backend_pid()")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.put(None)
+        self._thread.join(DEADLINE_SECONDS)
+        assert not self._thread.is_alive(), "the rival's last call did not end"
+
+    def _run(self) -> None:
+        try:
+            while (item := self._calls.get()) is not None:
+                call, future = item
+                try:
+                    future.set_result(call())
+                except BaseException as error:
+                    future.set_exception(error)
+        finally:
+            connections[USING].close()
+
+    def begin(self, call: Callable[[], Any]) -> Future[Any]:
+        """Start a call that may wait for a lock."""
+        future: Future[Any] = Future()
+        self._calls.put((call, future))
+        return future
+
+    def do(self, call: Callable[[], Any]) -> Any:
+        return self.begin(call).result(DEADLINE_SECONDS)
+
+    def execute(self, statement: str, parameters: Any = None) -> Any:
+        return self.do(lambda: execute(statement, parameters))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold atomic() open for the block. At its end it is committed, or rolled back when the block raised."""
+        block = transaction.atomic(using=USING)
+        self.do(block.__enter__)
+        try:
+            yield
+        except BaseException:
+            self.do(lambda: transaction.set_rollback(True, using=USING))
+            raise
+        finally:
+            self.do(lambda: block.__exit__(None, None, None))
+
+    def wait_until_blocked(self, future: Future[Any]) -> None:
+        """Return when the rival's current call waits for a lock of somebody else. Fails if it ends before."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not is_blocked(self.pid):
+            assert not future.done(), f"the rival waited for nothing: {future}"
+            assert time.monotonic() < deadline, f"the rival neither ended nor waited: {future}"
+
+
+def is_blocked(pid: int, *, using: str = USING) -> bool:
+    """Whether a backend waits for a lock that another one holds."""
+    [(blockers,)] = execute("select pg_blocking_pids(%s)", [pid], using=using)
+    return bool(blockers)

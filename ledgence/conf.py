@@ -36,7 +36,7 @@ class LedgenceSettings:
     backoff_maximum_seconds: float = 3600.0
     backoff_jitter: float = 0.1
     retry_on: tuple[str, ...] = ("crashed", "timed_out", "lost")
-    #: Names of environment variables ("NAME" or "PREFIX_*") that the processes of programs get beside the built-in ones.
+    #: Environment variables ("NAME" or "PREFIX_*") that the processes of programs get beside the built-in ones.
     child_env: tuple[str, ...] = ()
     #: Whether LISTEN and NOTIFY shorten waits. Everything works without, within a poll of a second.
     hints: bool = True

@@ -25,3 +25,9 @@ def noop(event: Any) -> None:
 def clock(event: Any) -> float:
     """Return when user code began, as seconds since the epoch."""
     return time.time()
+
+
+@ledgence.program("hold", version="1", queue="bench")
+def hold(event: Any) -> None:
+    """Keep a process busy for data["seconds"]."""
+    time.sleep(event.get_data()["seconds"])

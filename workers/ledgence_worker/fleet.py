@@ -18,13 +18,11 @@ from ledgence_worker.frames import Header, encode
 from ledgence_worker.launching import LauncherProcess
 from ledgence_worker.pool_settings import PoolSettings
 from ledgence_worker.protocol import CatalogueEntry, ErrorReport
+from ledgence_worker.restarts import Restarts
 from ledgence_worker.slot import Slot, State
 
 logger = logging.getLogger("ledgence_worker.fleet")
 
-#: The pause after a process that could not load its programs; doubled by each further one, up to the maximum.
-RESTART_SECONDS: Final = 0.25
-RESTART_SECONDS_MAX: Final = 30.0
 #: How long a process that closed its channel may take to exit by itself, so that its own exit status is seen.
 EXIT_SECONDS: Final = 1.0
 
@@ -56,11 +54,9 @@ class Fleet:
         self.catalogue: tuple[CatalogueEntry, ...] | None = None
         #: Set when the launcher is gone: nothing can be started any more.
         self.failure: LauncherLost | None = None
-        self.restart_at = -math.inf
-        self.start_failure = ""
+        self.restarts = Restarts()
         self._settings = settings
         self._attendant = attendant
-        self._failed_starts = 0
         self._last_number = 0
         #: No slot is due before this: it spares a look at every slot in every turn.
         self._next_due_at = math.inf
@@ -139,14 +135,6 @@ class Fleet:
         self.set_due(slot, time.monotonic() + self._settings.confirm_seconds)
         self.signal(slot, signal.SIGKILL)
 
-    def fail_start(self, reason: str) -> None:
-        """Note that a process could not start, and start no other for a while."""
-        self.start_failure = reason
-        pause = min(RESTART_SECONDS_MAX, RESTART_SECONDS * 2.0 ** min(self._failed_starts, 16))
-        self._failed_starts += 1
-        self.restart_at = time.monotonic() + pause
-        logger.error("process not started pause_seconds=%s reason=%s", pause, reason.partition("\n")[0])
-
     def close(self) -> None:
         """Close the lifeline, upon which the launcher kills whatever is left, and forget everything."""
         self._launcher.close(patience_seconds=self._settings.confirm_seconds)
@@ -187,7 +175,7 @@ class Fleet:
             self.catalogue = answer
         if answer != self.catalogue:
             raise ProtocolError("The process loaded other programs than this worker's first one: restart the worker.")
-        self._failed_starts = 0
+        self.restarts.succeed()
         slot.is_ready = True
         self._attendant.on_ready(slot)
 
@@ -240,7 +228,7 @@ class Fleet:
             slot.read_last_words()
         self._attendant.on_lost(slot, confirmed=True)
         if not slot.is_ready:
-            self.fail_start(slot.start_failure())
+            self.restarts.fail(slot.start_failure())
         if slot.output_is_watched:
             self._selector.unregister(slot.output.descriptor)
         slot.close()

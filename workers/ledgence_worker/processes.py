@@ -55,14 +55,14 @@ class ProcessPool:
             fleet.turn(math.inf)
         if fleet.catalogue is None:
             self.close()
-            raise fleet.failure or BootstrapFailed(fleet.start_failure)
+            raise fleet.failure or BootstrapFailed(fleet.restarts.reason)
         return fleet.catalogue
 
     @property
     def free(self) -> int:
         """How many more attempts could be started now; while starts fail, only as many as processes are ready."""
         fleet = self._fleet
-        if fleet.restart_at > time.monotonic():
+        if fleet.restarts.is_paused:
             return len(self._available)
         return self._settings.concurrency - len(fleet.slots) + len(self._available)
 
@@ -73,7 +73,7 @@ class ProcessPool:
         try:
             slot = self._available.pop() if self._available else self._fleet.spawn()
         except OSError as error:
-            self._fleet.fail_start(f"A process could not be started: {error}")
+            self._fleet.restarts.fail(f"A process could not be started: {error}")
             self._ended.append(_not_started(assignment, error))
             return
         slot.assignment, slot.deadline = assignment, deadline

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledgence_worker import fleet, processes
+from ledgence_worker import processes, restarts
 from ledgence_worker.errors import BootstrapFailed, InvalidInput
 from ledgence_worker.pool_settings import PoolSettings
 from ledgence_worker.processes import ProcessPool
@@ -54,7 +54,7 @@ def test_a_bootstrap_that_fails_says_why(open_pool: Opener, bootstrap: str, text
 def test_later_starts_that_fail_end_their_attempts_and_pause(
     open_pool: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "RESTART_SECONDS", 0.2)
+    monkeypatch.setattr(restarts, "PAUSE_SECONDS", 0.2)
     mark = tmp_path / "mark"
     keeper = open_pool(
         concurrency=2,

@@ -99,6 +99,9 @@ class Child:
             is_clean = isinstance(error, Exception)
         else:
             is_clean = True
+        if os.getpid() != self._pid:
+            # The program forked and let the copy return: the original alone tidies up and tells the end.
+            os._exit(1)
         is_clean = self._tidy_up() and is_clean
         self._send(messages.end(header["invoke"], kind, is_clean=is_clean, error=failure), result.encode())
         self._phase = _Phase.IDLE
@@ -161,8 +164,10 @@ class Child:
         try:
             for hook in self._hooks.after:
                 hook()
-        except Exception as error:
-            sys.stderr.write(f"A hook after the attempt failed: {describe(error).traceback}\n")
+        except BaseException as error:
+            # The program's end stands, whatever the hook raises. Its stderr may be anything by now.
+            with contextlib.suppress(OSError):
+                os.write(2, f"A hook after the attempt failed: {describe(error).traceback}\n".encode())
             is_clean = False
         if signal.getsignal(signal.SIGTERM) != self._on_terminate:
             signal.signal(signal.SIGTERM, self._on_terminate)
@@ -186,9 +191,6 @@ class Child:
         return None
 
     def _send(self, header: Header, body: bytes = b"") -> None:
-        if os.getpid() != self._pid:
-            # A program forked and let the copy return: its attempt is told by the original alone.
-            os._exit(1)
         self._channel.sendall(encode(header, body))
 
     def _on_terminate(self, signum: int, frame: FrameType | None) -> None:

@@ -178,6 +178,14 @@ def test_hooks_run_around_each_attempt(open_pool: Opener) -> None:
         assert keeper.run("echo", 1).report.output == "before\nafter\n"
 
 
+def test_a_hook_that_fails_afterwards_changes_no_outcome(open_pool: Opener) -> None:
+    keeper = open_pool(bootstrap="tests.worker.processes.zoo:loads_with_failing_hook")
+    first, second = keeper.run("pid"), keeper.run("pid")
+    assert first.outcome is second.outcome is Outcome.SUCCEEDED
+    assert "A hook after the attempt failed" in first.report.output
+    assert first.result != second.result
+
+
 def test_the_run_time_is_measured(keeper: Keeper, tmp_path: Path) -> None:
     before = time.monotonic()
     ended = keeper.run("echo", 1)

@@ -399,6 +399,11 @@ def loads() -> Hooks:
     return Hooks(before=(lambda: print("before"),), after=(lambda: print("after"),))
 
 
+def loads_with_failing_hook() -> Hooks:
+    """Bootstrap with a hook that fails after each attempt."""
+    return Hooks(after=(lambda: sys.exit("tired"),))
+
+
 def fails() -> None:
     """Bootstrap that raises."""
     print("about to fail")

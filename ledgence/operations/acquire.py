@@ -15,6 +15,9 @@ from ledgence_worker import limits
 from ledgence_worker.errors import InvalidInput, NotFound, OutOfOrder, SessionExpired
 from ledgence_worker.protocol import Acquire, Acquired, Assignment, EarlierAttempt
 
+#: The highest number that a channel's column holds.
+CHANNEL_MAX = 32_767
+
 
 def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bool = True) -> Acquired | None:
     """Settle ended attempts and take due work on a channel, in one commit.
@@ -39,13 +42,19 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
 
 
 def check_acquire(command: Acquire) -> None:
+    check_channel("acquire", command.channel, command.sequence)
     if not 0 <= command.capacity <= limits.CONCURRENCY_MAX:
         raise InvalidInput(f"acquire: capacity is {command.capacity}; it must be 0 to {limits.CONCURRENCY_MAX}.")
-    if command.sequence < 1:
-        raise InvalidInput(f"acquire: sequence is {command.sequence}; a channel counts from 1.")
     if not 0 <= command.wait_seconds <= limits.WAIT_SECONDS_MAX:
         raise InvalidInput(f"acquire: wait is {command.wait_seconds} s; it must be 0 to {limits.WAIT_SECONDS_MAX}.")
     check_settlements(command.settlements)
+
+
+def check_channel(what: str, channel: int, sequence: int) -> None:
+    if not 0 <= channel <= CHANNEL_MAX:
+        raise InvalidInput(f"{what}: channel is {channel}; it must be 0 to {CHANNEL_MAX}.")
+    if sequence < 1:
+        raise InvalidInput(f"{what}: sequence is {sequence}; a channel counts from 1.")
 
 
 type Recorded = tuple[tuple[Assignment, ...], tuple[tuple[UUID, int], ...]]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.models import Queue, WorkerSession
-from ledgence.operations.acquire import open_channel, record_answer, take
+from ledgence.operations.acquire import check_channel, open_channel, record_answer, take
 from ledgence.transitions import transition
 from ledgence_worker.errors import Busy
 from ledgence_worker.protocol import Assignment
@@ -48,46 +48,50 @@ def claim(session_id: UUID, channel: int, sequence: int, dispatches: Sequence[Di
     """Turn exactly the named generations into leases of the session. Atomic; replayed by (channel, sequence).
 
     Not authorized yet: authorize before user code starts. When nothing was claimed no sequence is consumed.
-    Raises NotFound (session), SessionExpired, OutOfOrder, and Busy when a generation is changing hands.
+    Raises InvalidInput, NotFound (session), SessionExpired, OutOfOrder, and Busy when a generation is changing hands.
     """
-    wanted = sorted(set(dispatches), key=lambda d: d.task_id)
+    check_channel("claim", channel, sequence)
+    wanted = sorted(set(dispatches), key=lambda d: (d.task_id, d.generation))
     with transition(using, what="claim"):
         recorded = open_channel(session_id, channel, sequence, using=using)
-        if recorded is not None:
-            return _replay(recorded[0], recorded[1], wanted)
-        held = {row[0]: row[1:] for row in sql.run("lock_intents", using, {"tasks": [d.task_id for d in wanted]})}
         session = WorkerSession.objects.using(using).get(pk=session_id)
-        closed = _queues_that_defer({row[2] for row in held.values()}, using=using)
-        answers: dict[Dispatch, ClaimStatus] = {}
-        due: list[Dispatch] = []
-        for dispatch in wanted:
-            generation, is_due, queue = held.get(dispatch.task_id, (None, False, None))
-            if generation == dispatch.generation:
-                if is_due and queue not in closed:
-                    due.append(dispatch)
-                else:
-                    answers[dispatch] = ClaimStatus.DEFERRED
-        taken = take(
-            session_id,
-            [d.task_id for d in due],
-            [d.generation for d in due],
-            len(due),
-            authorize=False,
-            using=using,
-        )
+        if recorded is not None:
+            return _replay(*recorded, wanted, session, using=using)
+        due, answers = _lock(wanted, session, using=using)
+        tasks, generations = [d.task_id for d in due], [d.generation for d in due]
+        taken = take(session_id, tasks, generations, len(due), authorize=False, using=using)
         answers |= {Dispatch(task_id=a.task_id, generation=a.number): ClaimStatus.CLAIMED for a in taken}
-        answers |= _explain([d for d in wanted if d not in answers], session, using=using)
+        answers |= _explain([d for d in wanted if d not in answers], session, replayed=False, using=using)
         if taken:
             record_answer(session_id, channel, sequence, taken, using=using)
         return Claimed(answers=answers, assignments=tuple(taken))
 
 
-def _queues_that_defer(queue_ids: set[int], *, using: str) -> set[int]:
-    paused = Queue.objects.using(using).filter(pk__in=queue_ids, paused_at__isnull=False)
-    return set(paused.values_list("pk", flat=True))
+def _lock(
+    dispatches: Sequence[Dispatch], session: WorkerSession, *, using: str
+) -> tuple[list[Dispatch], dict[Dispatch, ClaimStatus]]:
+    """Lock the named intents; return those that may be handed out to the session, and the answers of those that wait."""
+    rows = sql.run("lock_intents", using, {"tasks": [d.task_id for d in dispatches]})
+    own = Queue.objects.using(using).filter(tenant=session.tenant, namespace=session.namespace)
+    paused = {
+        pk: at is not None for pk, at in own.filter(pk__in={row[3] for row in rows}).values_list("pk", "paused_at")
+    }
+    ready = {
+        Dispatch(task_id=task, generation=generation): is_due and not paused[queue]
+        for task, generation, is_due, queue in rows
+        if queue in paused
+    }
+    due = [d for d in dispatches if ready.get(d)]
+    return due, {d: ClaimStatus.DEFERRED for d in dispatches if ready.get(d) is False}
 
 
-def _explain(dispatches: Sequence[Dispatch], session: WorkerSession, *, using: str) -> dict[Dispatch, ClaimStatus]:
+def _explain(
+    dispatches: Sequence[Dispatch], session: WorkerSession, *, replayed: bool, using: str
+) -> dict[Dispatch, ClaimStatus]:
+    """Tell of dispatches that were not claimed, in a new snapshot. A replayed claim takes nothing: what is ready waits.
+
+    Raises Busy when a generation became ready since the first look.
+    """
     if not dispatches:
         return {}
     rows = sql.run(
@@ -100,15 +104,25 @@ def _explain(dispatches: Sequence[Dispatch], session: WorkerSession, *, using: s
             "namespace": session.namespace,
         },
     )
-    if any(status == "undecided" for _, _, status in rows):
+    if not replayed and any(status == "ready" for _, _, status in rows):
         raise Busy("claim: a named generation is changing hands; nothing was written. Repeat it.")
-    return {Dispatch(task_id=task, generation=number): ClaimStatus(status) for task, number, status in rows}
+    return {
+        Dispatch(task_id=task, generation=number): ClaimStatus.DEFERRED if status == "ready" else ClaimStatus(status)
+        for task, number, status in rows
+    }
 
 
 def _replay(
-    live: tuple[Assignment, ...], lost: tuple[tuple[UUID, int], ...], dispatches: Sequence[Dispatch]
+    live: tuple[Assignment, ...],
+    lost: tuple[tuple[UUID, int], ...],
+    dispatches: Sequence[Dispatch],
+    session: WorkerSession,
+    *,
+    using: str,
 ) -> Claimed:
+    """Answer from the record what was claimed, and anew what was not: it is not this command's any more."""
     named = set(dispatches)
     answers = {Dispatch(task_id=a.task_id, generation=a.number): ClaimStatus.CLAIMED for a in live}
     answers |= {Dispatch(task_id=t, generation=n): ClaimStatus.TERMINAL_OR_SUPERSEDED for t, n in lost}
+    answers |= _explain([d for d in dispatches if d not in answers], session, replayed=True, using=using)
     return Claimed(answers={d: s for d, s in answers.items() if d in named}, assignments=live)

@@ -1,5 +1,6 @@
 -- Grants permission to start user code on live leases that nobody asked to cancel, and sets the execution deadline by
--- the first grant. Locks: the leases (no key update) in task order, then the attempts; the clock is read after them.
+-- the first grant, which moves the lease's bound.
+-- Locks: the leases (no key update) in task order, then the attempts; the clock is read after them.
 -- Index: primary key of lease, ledgence_attempt_number. Not the ORM: lock, clock and update in one statement.
 with held as materialized (
     select task_id, number, expires_at, bound_at from ledgence_lease
@@ -22,7 +23,7 @@ granted as (
 ),
 bounded as (
     update ledgence_lease l
-    set bound_at = least(l.bound_at, g.authorized_at + make_interval(secs => g.timeout_seconds + %(cleanup_seconds)s))
+    set bound_at = g.authorized_at + make_interval(secs => g.timeout_seconds + %(cleanup_seconds)s)
     from granted g where l.task_id = g.task_id
 )
 select task_id, number, timeout_seconds - extract(epoch from now - authorized_at)::float8 from granted

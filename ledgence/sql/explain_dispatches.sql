@@ -5,7 +5,7 @@ select r.task_id, r.generation,
             when l.task_id is not null then 'already_handed_off'
             when t.outcome is not null or a.number is not null then 'terminal_or_superseded'
             when i.generation > r.generation then 'terminal_or_superseded'
-            when i.generation = r.generation then 'undecided'
+            when i.generation = r.generation then 'ready'
             else 'not_found' end
 from unnest(%(tasks)s::uuid[], %(generations)s::int[]) r(task_id, generation)
 left join ledgence_task t on t.id = r.task_id

@@ -4,7 +4,7 @@
 with clock as materialized (select clock_timestamp() as now)
 select a.task_id, a.number, a.token, a.cause, t.tenant, t.namespace, q.name, p.name, p.version, t.data::text,
        a.claimed_at, extract(epoch from l.expires_at - c.now)::float8,
-       y.timeout_seconds - extract(epoch from c.now - a.authorized_at)::float8, t.traceparent,
+       y.timeout_seconds - extract(epoch from c.now - coalesce(a.authorized_at, c.now))::float8, t.traceparent,
        case when a.number > 1 then (
            select json_agg(json_build_array(e.number, e.cause, e.outcome, e.finished_at) order by e.number)::text
            from (select * from ledgence_attempt where task_id = a.task_id and number < a.number

@@ -226,7 +226,7 @@ def test_a_task_that_is_retried_meanwhile_is_found_in_another_round():
 def test_a_task_that_keeps_changing_hands_is_busy_and_nothing_is_written(worker: Worker, monkeypatch):
     """Between the look at intents and the look at leases it moves, each time."""
     task, other = submit_tasks(2)
-    asked = []
+    asked: list[str] = []
 
     def run(name, using, parameters=None):
         rows = sql_run(name, using, parameters)

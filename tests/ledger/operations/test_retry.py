@@ -1,5 +1,7 @@
 """What follows an attempt: the budget of charged attempts, what is retried, and after how long."""
 
+from datetime import datetime
+
 import pytest
 
 from ledgence.models import DeliveryIntent
@@ -28,7 +30,8 @@ class NarrowError(DomainError):
 
 
 def delay(clock: FrozenClock) -> float:
-    return (DeliveryIntent.objects.get().available_at - clock.now).total_seconds()
+    available_at: datetime = DeliveryIntent.objects.get().available_at
+    return (available_at - clock.now).total_seconds()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.TIMED_OUT])

@@ -1,0 +1,209 @@
+"""The claim by name: exactly the named generations, five answers, replayed by channel and sequence."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import transaction
+
+from ledgence.models import Attempt, DeliveryIntent, Lease, Queue
+from ledgence.operations.acquire import CHANNEL_MAX
+from ledgence.operations.cancel import cancel
+from ledgence.operations.claim import ClaimStatus, Dispatch, claim
+from ledgence.operations.queues import pause, resume
+from ledgence.operations.sessions import close_session
+from ledgence_worker.errors import InvalidInput, NotFound, OutOfOrder, SessionExpired
+from ledgence_worker.protocol import Outcome
+from tests.ledger.actors import (
+    USING,
+    Worker,
+    assert_audit_clean,
+    execute,
+    expire_leases,
+    make_due,
+    operator,
+    submit_task,
+    submit_tasks,
+)
+from tests.ledger.frozen import MICROSECOND, FrozenClock
+from tests.ledger.rivals import Rival
+
+CLAIMED, HANDED_OFF = ClaimStatus.CLAIMED, ClaimStatus.ALREADY_HANDED_OFF
+OVER, DEFERRED, NOT_FOUND = ClaimStatus.TERMINAL_OR_SUPERSEDED, ClaimStatus.DEFERRED, ClaimStatus.NOT_FOUND
+
+
+def answer(worker: Worker, task, generation=1):
+    reply = worker.claim((task, generation))
+    [status] = reply.answers.values()
+    assert bool(reply.assignments) is (status is CLAIMED)
+    return status
+
+
+def sequence_of(worker: Worker):
+    return execute("select sequence from ledgence_channel where session_id = %s", [worker.session_id])[0][0]
+
+
+def test_a_due_generation_is_claimed_and_not_authorized(clock: FrozenClock, worker: Worker):
+    task = submit_task(data={"n": 1}, priority=7)
+    reply = worker.claim((task, 1))
+    assert reply.answers == {Dispatch(task_id=task, generation=1): CLAIMED}
+    [assignment] = reply.assignments
+    assert (assignment.task_id, assignment.number, assignment.data) == (task, 1, '{"n":1}')
+    assert (assignment.remaining_seconds, assignment.timeout_seconds) == (60.0, 300.0)
+    assert Attempt.objects.get().authorized_at is None
+    assert sequence_of(worker) == 1
+    assert_audit_clean()
+
+
+def test_a_generation_that_holds_a_lease_is_handed_off(worker: Worker):
+    task = submit_task()
+    Worker().claim((task, 1))
+    assert answer(worker, task) == HANDED_OFF
+    # Also while the lease is over and nobody has looked.
+    expire_leases()
+    assert answer(worker, task) == HANDED_OFF
+
+
+def test_an_earlier_generation_is_superseded(worker: Worker):
+    task = submit_task()
+    worker.settle(worker.acquire_one(), Outcome.CRASHED)
+    assert answer(worker, task, 1) == OVER
+    make_due()
+    worker.acquire_one()
+    assert answer(worker, task, 1) == OVER
+    assert answer(worker, task, 2) == HANDED_OFF
+
+
+def test_a_terminal_task_is_over(worker: Worker):
+    done, cancelled = submit_tasks(2)
+    worker.settle(worker.acquire_one())
+    cancel([cancelled], using=USING)
+    assert answer(worker, done) == OVER
+    assert answer(worker, cancelled) == OVER
+
+
+def test_unknown_tasks_and_generations_that_were_never_issued_are_not_found(worker: Worker):
+    queued, active = submit_tasks(2)
+    worker.claim((active, 1))
+    assert answer(worker, uuid4()) == NOT_FOUND
+    assert answer(worker, queued, 2) == NOT_FOUND
+    assert answer(worker, active, 2) == NOT_FOUND
+
+
+@pytest.mark.parametrize(("offset", "status"), [(-1, DEFERRED), (0, CLAIMED), (1, CLAIMED)])
+def test_what_is_not_due_is_deferred_to_the_microsecond(clock: FrozenClock, worker: Worker, offset, status):
+    run_after = clock.now + timedelta(hours=1)
+    task = submit_task(run_after=run_after)
+    clock.set(run_after + offset * MICROSECOND)
+    assert answer(worker, task) == status
+    assert DeliveryIntent.objects.count() == (status is DEFERRED)
+
+
+def test_a_paused_queue_defers(worker: Worker):
+    task = submit_task()
+    queue = Queue.objects.get().pk
+    pause([queue], operator(), using=USING)
+    assert answer(worker, task) == DEFERRED
+    assert DeliveryIntent.objects.count() == 1
+    resume([queue], operator(), using=USING)
+    assert answer(worker, task) == CLAIMED
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("scope", [{"tenant": "other"}, {"namespace": "other"}])
+def test_work_of_another_tenant_or_namespace_is_not_found_in_every_state(scope):
+    foreign = Worker(**scope)
+    task = submit_task()
+    owner = Worker()
+    assert answer(foreign, task) == NOT_FOUND
+    assert Lease.objects.count() == 0
+    assignment = owner.acquire_one()
+    assert answer(foreign, task) == NOT_FOUND
+    owner.settle(assignment)
+    assert answer(foreign, task) == NOT_FOUND
+
+
+def test_a_batch_gets_every_answer_and_a_repeat_the_same_ones(clock: FrozenClock, worker: Worker):
+    due, later, over = submit_task(), submit_task(run_after=clock.now + timedelta(hours=1)), submit_task()
+    cancel([over], using=USING)
+    unknown = uuid4()
+    named = [(unknown, 1), (over, 1), (later, 1), (due, 1), (due, 2), (due, 1)]
+    first = worker.claim(*named)
+    assert {(d.task_id, d.generation): status for d, status in first.answers.items()} == {
+        (due, 1): CLAIMED,
+        (due, 2): NOT_FOUND,
+        (later, 1): DEFERRED,
+        (over, 1): OVER,
+        (unknown, 1): NOT_FOUND,
+    }
+    clock.advance(seconds=10)
+    again = worker.claim(*named, sequence=1)
+    assert again.answers == first.answers
+    [one], [other] = first.assignments, again.assignments
+    assert (one.owner, one.remaining_seconds) == (other.owner, other.remaining_seconds + 10)
+    assert sequence_of(worker) == 1
+    assert_audit_clean()
+
+
+def test_a_repeat_tells_the_whole_execution_time_while_nothing_was_authorized(clock: FrozenClock, worker: Worker):
+    task = submit_task(timeout=100)
+    worker.claim((task, 1))
+    clock.advance(seconds=10)
+    [assignment] = worker.claim((task, 1), sequence=1).assignments
+    assert assignment.timeout_seconds == 100.0
+    worker.authorize(assignment)
+    clock.advance(seconds=10)
+    [assignment] = worker.claim((task, 1), sequence=1).assignments
+    assert assignment.timeout_seconds == 90.0
+
+
+def test_a_repeat_after_the_end_hands_nothing_out(worker: Worker):
+    task = submit_task()
+    [assignment] = worker.claim((task, 1)).assignments
+    worker.settle(assignment, Outcome.CRASHED)
+    make_due()
+    reply = worker.claim((task, 1), sequence=1)
+    assert reply.answers == {Dispatch(task_id=task, generation=1): OVER}
+    assert reply.assignments == ()
+
+
+def test_nothing_claimed_consumes_no_sequence(worker: Worker):
+    assert answer(worker, uuid4()) == NOT_FOUND
+    assert sequence_of(worker) == 0
+    task = submit_task()
+    [assignment] = worker.claim((task, 1), sequence=1).assignments
+    assert assignment.task_id == task
+    with pytest.raises(OutOfOrder):
+        worker.claim((task, 1), sequence=3)
+    assert sequence_of(worker) == 1
+
+
+@pytest.mark.parametrize(("channel", "sequence"), [(0, 0), (0, -1), (-1, 1), (CHANNEL_MAX + 1, 1)])
+def test_impossible_channels_and_sequences_are_refused(worker: Worker, channel, sequence):
+    task = submit_task()
+    with pytest.raises(InvalidInput, match="claim"):
+        claim(worker.session_id, channel, sequence, [Dispatch(task_id=task, generation=1)], using=USING)
+    assert DeliveryIntent.objects.count() == 1
+
+
+def test_an_unknown_or_closed_session_claims_nothing(worker: Worker):
+    task = submit_task()
+    with pytest.raises(NotFound):
+        claim(uuid4(), 0, 1, [Dispatch(task_id=task, generation=1)], using=USING)
+    close_session(worker.session_id, using=USING)
+    with pytest.raises(SessionExpired):
+        worker.claim((task, 1))
+    assert DeliveryIntent.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_that_claim_one_generation_the_second_learns_it_is_handed_off():
+    one, other = Worker(), Worker()
+    task = submit_task()
+    with Rival() as rival:
+        with transaction.atomic():
+            assert answer(one, task) == CLAIMED
+            claiming = rival.begin(lambda: answer(other, task))
+            rival.wait_until_blocked(claiming)
+        assert claiming.result(20) == HANDED_OFF
+    assert_audit_clean()

@@ -31,6 +31,7 @@ class OperatorAction(models.Model):
         verbose_name = _("operator action")
         verbose_name_plural = _("operator actions")
         default_permissions = ("view",)
+        indexes = [models.Index(fields=["-acted_at", "-id"], name="ledgence_action_newest")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.pk}"
@@ -43,7 +44,8 @@ class OperatorActionTarget(models.Model):
     # A task's id, or a queue's.
     target = models.CharField(_("target"), max_length=64)
     expected_revision = models.PositiveIntegerField(_("expected revision"), null=True)
-    answer = models.CharField(_("answer"), max_length=32)
+    # A word, or the id of the copy that was made.
+    answer = models.CharField(_("answer"), max_length=64)
 
     class Meta:
         verbose_name = _("operator action target")

@@ -1,11 +1,37 @@
 """Ready work and its delivery: the intent that a generation be handed out, and what went wrong on the way."""
 
+from datetime import timedelta
+from typing import Self
+
 from django.db import models
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from ledgence.models.columns import JsonColumn
 from ledgence.models.queue import Program, Queue
 from ledgence.models.task import Task
+
+#: Due work that waits longer for a taker, or for its announcement, is stuck.
+STUCK_AFTER = timedelta(seconds=60)
+#: So many announcements of the same work in vain are a fault, not a delay.
+STUCK_PUBLICATIONS = 5
+
+
+class DeliveryIntentQuerySet(models.QuerySet["DeliveryIntent"]):
+    def stuck(self) -> Self:
+        """Intents that nobody takes though they are due: no worker or publisher serves them, or all are overwhelmed."""
+        late = Now() - STUCK_AFTER
+        overdue = self.filter(
+            queue__paused_at__isnull=True,
+            # Names every priority, so that each is a probe of ledgence_intent_due and future work is not read.
+            priority__in=range(-100, 101),
+            available_at__lte=late,
+        )
+        return overdue.filter(
+            models.Q(queue__mode=Queue.Mode.INTEGRATED)
+            | models.Q(next_publish_at__lte=late)
+            | models.Q(publications__gte=STUCK_PUBLICATIONS)
+        )
 
 
 class DeliveryIntent(models.Model):
@@ -31,6 +57,8 @@ class DeliveryIntent(models.Model):
     first_published_at = models.DateTimeField(_("first published at"), null=True)
     last_published_at = models.DateTimeField(_("last published at"), null=True)
     next_publish_at = models.DateTimeField(_("next publication at"), null=True)
+
+    objects = DeliveryIntentQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("delivery intent")

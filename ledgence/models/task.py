@@ -94,7 +94,7 @@ class Task(models.Model):
         ]
         indexes = [
             models.Index(
-                fields=["-finished_at"],
+                fields=["outcome", "-finished_at", "-id"],
                 condition=models.Q(outcome__in=["failed", "cancelled"]),
                 name="ledgence_task_ended",
             ),

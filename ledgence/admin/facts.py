@@ -1,0 +1,117 @@
+"""What is known of tasks and queues at this moment, as values: what lists show, and what confirmations judge."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from ledgence import sql
+from ledgence.conf import get_settings
+from ledgence.models import Queue, State
+
+#: How far the pages count a queue's work.
+COUNT_CAP = 1_000
+
+# A report's text begins with its error, and that with the names of the exception's class and its bases.
+ERROR_CLASS = re.compile(r'\s*\{\s*"error":\s*\{\s*"classes":\s*\[\s*"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """Where a task is, in one snapshot."""
+
+    id: UUID
+    outcome: str | None
+    revision: int
+    max_attempts: int
+    #: Of its intent, when it is queued.
+    generation: int | None
+    available_at: datetime | None
+    is_later: bool
+    is_paused: bool
+    #: Of its lease, when it is active.
+    lease_number: int | None
+    expires_at: datetime | None
+    is_expired: bool
+    is_cancel_requested: bool
+    #: How many of its attempts count against the budget; None when it is terminal.
+    charged: int | None
+    last_number: int | None
+    last_outcome: str | None
+    report_head: str
+
+    @property
+    def state(self) -> State | None:
+        """The state; None for a task that breaks the ledger's first invariant."""
+        if self.outcome is not None:
+            return State(self.outcome)
+        if self.lease_number is not None:
+            return State.ACTIVE
+        return State.QUEUED if self.generation is not None else None
+
+    @property
+    def error_class(self) -> str:
+        """The exception of the last attempt, by the dotted name of its class; empty without any."""
+        return error_class(self.report_head)
+
+
+def error_class(report_head: str) -> str:
+    """Read the exception's class out of the first characters of a report."""
+    found = ERROR_CLASS.match(report_head)
+    return found[1] if found else ""
+
+
+def find_tasks(ids: Iterable[UUID]) -> dict[str, TaskFacts]:
+    """Look at tasks, by id as text. Those that do not exist are left out."""
+    rows = sql.run("describe_tasks", get_settings().database, {"tasks": list(ids)})
+    return {
+        str(row[0]): TaskFacts(
+            id=row[0],
+            outcome=row[1],
+            revision=row[2],
+            max_attempts=row[3],
+            generation=row[4],
+            available_at=row[5],
+            is_later=bool(row[6]),
+            is_paused=row[7],
+            lease_number=row[8],
+            expires_at=row[9],
+            is_expired=bool(row[10]),
+            is_cancel_requested=bool(row[11]),
+            charged=row[12],
+            last_number=row[13],
+            last_outcome=row[14],
+            report_head=row[15] or "",
+        )
+        for row in rows
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFacts:
+    """Whether a queue hands out its work."""
+
+    is_paused: bool
+
+
+def find_queues(ids: Sequence[int]) -> dict[str, QueueFacts]:
+    """Look at queues, by id as text. Those that do not exist are left out."""
+    rows = Queue.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "paused_at")
+    return {str(pk): QueueFacts(is_paused=paused_at is not None) for pk, paused_at in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLoad:
+    """How much work a queue has; counts of COUNT_CAP + 1 mean more than the cap."""
+
+    due: int
+    oldest_due_at: datetime | None
+    later: int
+    active: int
+
+
+def find_loads(ids: Sequence[int]) -> dict[int, QueueLoad]:
+    """Count the work of queues, by id."""
+    rows = sql.run("describe_queues", get_settings().database, {"queues": list(ids), "cap": COUNT_CAP})
+    return {row[0]: QueueLoad(due=row[1], oldest_due_at=row[2], later=row[3], active=row[4]) for row in rows}

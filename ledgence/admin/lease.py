@@ -1,0 +1,106 @@
+"""Leases: who holds authority now, the next to expire first."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import DurationField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ledgence.admin.actions import CANCEL, FORCE_EXPIRE
+from ledgence.admin.base import LedgerAdmin, moment_of
+from ledgence.admin.display import badge, join, link, span
+from ledgence.admin.filters import QueueFilter, WordFilter
+from ledgence.admin.history import find_actions
+from ledgence.models import Lease, Task, WorkerSession
+
+
+class ExpiredFilter(WordFilter):
+    title = gettext_lazy("expired")
+    parameter_name = "expired"
+    words = {"yes": gettext_lazy("expired"), "no": gettext_lazy("live")}
+
+    def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
+        return rows.filter(expires_at__lte=Now()) if word == "yes" else rows.filter(expires_at__gt=Now())
+
+
+@admin.register(Lease)
+class LeaseAdmin(LedgerAdmin):
+    confirmed = (FORCE_EXPIRE, CANCEL)
+    ordering = ("expires_at", "pk")
+    list_select_related = ("session", "queue", "program")
+    list_display = ("attempt", "expiry", "expires", "program", "queue", "worker", "bound", "cancel_requested")
+    list_filter = (ExpiredFilter, QueueFilter)
+    search_fields = ("task",)
+    search_help_text = gettext_lazy("A task's or a worker session's id in full.")
+
+    expires = moment_of("expires_at", gettext_lazy("expires at"))
+    bound = moment_of("bound_at", gettext_lazy("cannot outlast"))
+    cancel_requested = moment_of("cancel_requested_at", gettext_lazy("cancel requested at"))
+
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "expiry",
+                    "task_link",
+                    "number",
+                    "worker",
+                    "program_name",
+                    "queue",
+                    "priority",
+                    "expires",
+                    "bound",
+                    "cancel_requested",
+                    "charged",
+                )
+            },
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        left = ExpressionWrapper(F("expires_at") - Now(), output_field=DurationField())
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(left=left)
+        return rows
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        try:
+            wanted = UUID(term)
+        except ValueError:
+            return queryset.none(), False
+        return queryset.filter(Q(pk=wanted) | Q(session=wanted)), False
+
+    def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {"operator_actions": find_actions(obj.pk)}
+
+    @admin.display(description=gettext_lazy("lease"))
+    def attempt(self, lease: Any) -> Any:
+        return str(lease)
+
+    @admin.display(description=gettext_lazy("state"))
+    def expiry(self, lease: Any) -> Any:
+        words = {"time": span(lease.left)}
+        if lease.left.total_seconds() <= 0:
+            state = badge("warning", _("expired %(time)s ago") % words)
+        else:
+            state = badge("active", _("expires in %(time)s") % words)
+        return join([state, lease.cancel_requested_at and badge("warning", _("asked to stop"))])
+
+    @admin.display(description=gettext_lazy("task"))
+    def task_link(self, lease: Any) -> Any:
+        return link(Task, lease.pk, lease.pk)
+
+    @admin.display(description=gettext_lazy("worker"))
+    def worker(self, lease: Any) -> Any:
+        return link(WorkerSession, lease.session_id, lease.session)
+
+    @admin.display(description=gettext_lazy("program"))
+    def program_name(self, lease: Any) -> Any:
+        return str(lease.program)

@@ -1,0 +1,87 @@
+"""Operator actions: who did what to which rows, and why."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.text import Truncator
+from django.utils.translation import gettext_lazy
+
+from ledgence.admin.base import LedgerAdmin, moment_of
+from ledgence.admin.display import badge, link
+from ledgence.admin.filters import WordFilter
+from ledgence.conf import get_settings
+from ledgence.models import OperatorAction, OperatorActionTarget, Queue, Task
+
+Kind = OperatorAction.Kind
+
+
+class KindFilter(WordFilter):
+    title = gettext_lazy("kind")
+    parameter_name = "kind"
+    words = dict(Kind.choices)
+
+    def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
+        return rows.filter(kind=word)
+
+
+@admin.register(OperatorAction)
+class OperatorActionAdmin(LedgerAdmin):
+    ordering = ("-acted_at", "-pk")
+    list_display = ("acted", "kind_shown", "actor_name", "rows", "reason_shown")
+    list_filter = (KindFilter,)
+    search_fields = ("id",)
+    search_help_text = gettext_lazy("An action's id, the id of a row it named, or an operator's name, in full.")
+
+    acted = moment_of("acted_at", gettext_lazy("acted at"))
+
+    fieldsets = ((None, {"fields": ("kind_shown", "acted", "actor_name", "reason", "id")}),)
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        try:
+            wanted = UUID(term)
+        except ValueError:
+            return queryset.filter(actor_name=term), False
+        named = OperatorActionTarget.objects.filter(target=str(wanted)).values("action")
+        return queryset.filter(Q(pk=wanted) | Q(pk__in=named)), False
+
+    def describe_rows(self, rows: list[Any]) -> list[Any]:
+        targets = OperatorActionTarget.objects.using(get_settings().database).filter(
+            action__in=[row.pk for row in rows]
+        )
+        counts = dict(targets.values_list("action").annotate(count=Count("pk")))
+        for row in rows:
+            row.target_count = counts.get(row.pk, 0)
+        return rows
+
+    def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        model = Queue if obj.kind in (Kind.PAUSE, Kind.RESUME) else Task
+        targets = OperatorActionTarget.objects.using(get_settings().database).filter(action=obj.pk).order_by("pk")
+        return {
+            "targets": [
+                (link(model, row.target, row.target), row.expected_revision, _answer(obj.kind, row.answer))
+                for row in targets
+            ]
+        }
+
+    @admin.display(description=gettext_lazy("action"))
+    def kind_shown(self, action: Any) -> Any:
+        return badge("later", action.get_kind_display())
+
+    @admin.display(description=gettext_lazy("rows"))
+    def rows(self, action: Any) -> Any:
+        return action.target_count
+
+    @admin.display(description=gettext_lazy("reason"))
+    def reason_shown(self, action: Any) -> Any:
+        return Truncator(action.reason).chars(100)
+
+
+def _answer(kind: str, answer: str) -> Any:
+    """Render an answer; that to a copy is the new task."""
+    return link(Task, answer, answer) if kind == Kind.COPY and answer != "not_found" else answer

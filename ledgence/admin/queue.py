@@ -1,0 +1,88 @@
+"""Queues: how much work waits, for how long, and whether it is handed out."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ledgence.admin.actions import PAUSE, RESUME
+from ledgence.admin.base import LedgerAdmin
+from ledgence.admin.display import NOTHING, badge, join, moment, span
+from ledgence.admin.facts import COUNT_CAP, find_loads
+from ledgence.admin.filters import WordFilter
+from ledgence.admin.history import find_actions
+from ledgence.models import Queue
+
+
+class PausedFilter(WordFilter):
+    title = gettext_lazy("paused")
+    parameter_name = "paused"
+    words = {"yes": gettext_lazy("paused"), "no": gettext_lazy("not paused")}
+
+    def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
+        return rows.filter(paused_at__isnull=word == "no")
+
+
+@admin.register(Queue)
+class QueueAdmin(LedgerAdmin):
+    confirmed = (PAUSE, RESUME)
+    ordering = ("name", "pk")
+    list_display = ("name", "state", "due", "oldest", "later", "active", "mode", "tenant", "namespace")
+    list_filter = (PausedFilter,)
+    search_fields = ("name",)
+    search_help_text = gettext_lazy("A queue's name in full.")
+
+    fieldsets = (
+        (None, {"fields": ("state", "name", "tenant", "namespace", "mode", "destination")}),
+        (gettext_lazy("Work"), {"fields": ("due", "oldest", "later", "active")}),
+    )
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        term = search_term.strip()
+        return (queryset.filter(name=term) if term else queryset), False
+
+    def describe_rows(self, rows: list[Any]) -> list[Any]:
+        loads = find_loads([queue.pk for queue in rows])
+        for queue in rows:
+            queue.load = loads[queue.pk]
+        return rows
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        queue = super().get_object(request, object_id, from_field)
+        return queue and self.describe_rows([queue])[0]
+
+    def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {"operator_actions": find_actions(obj.pk)}
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, queue: Any) -> Any:
+        if queue.paused_at is None:
+            return badge("active", _("open"))
+        why = _("by %(name)s: %(reason)s") % {"name": queue.paused_by, "reason": queue.pause_reason}
+        return join([badge("warning", _("paused")), moment(queue.paused_at), format_html("<br>{}", why)])
+
+    @admin.display(description=gettext_lazy("due"))
+    def due(self, queue: Any) -> Any:
+        return _capped(queue.load.due)
+
+    @admin.display(description=gettext_lazy("oldest due for"))
+    def oldest(self, queue: Any) -> Any:
+        at = queue.load.oldest_due_at
+        return span(timezone.now() - at) if at else NOTHING
+
+    @admin.display(description=gettext_lazy("for later"))
+    def later(self, queue: Any) -> Any:
+        return _capped(queue.load.later)
+
+    @admin.display(description=gettext_lazy("active"))
+    def active(self, queue: Any) -> Any:
+        return _capped(queue.load.active)
+
+
+def _capped(count: int) -> str:
+    return f"{COUNT_CAP:,}+" if count > COUNT_CAP else str(count)

@@ -1,0 +1,60 @@
+"""What a worker reported of an attempt's end, read from text that anybody may have written."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.db.models import TextField
+from django.db.models.functions import Cast, Left
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from ledgence.admin.display import text_block
+
+#: How many characters of a report are read: more than a worker sends, less than the ledger takes.
+READ = 256 * 1024
+
+#: How many characters tell the exception's class.
+HEAD = 2_000
+
+type Block = tuple[str, SafeString]
+
+
+def report_text(column: str) -> Left:
+    """Return the expression for a report as text, cut by the database."""
+    return Left(Cast(column, TextField()), READ)
+
+
+def report_head(column: str) -> Left:
+    """Return the expression for the beginning of a report, which names the exception's class."""
+    return Left(Cast(column, TextField()), HEAD)
+
+
+def report_blocks(text: str | None, *, limit: int) -> Iterator[Block]:
+    """Yield (label, HTML) of the parts of a report, each cut to ``limit`` characters."""
+    if text is None:
+        return
+    try:
+        report = json.loads(text)
+    except (ValueError, RecursionError):
+        report = None
+    if not isinstance(report, dict):
+        yield _("Report, not readable as one"), text_block(text, limit=limit)
+        return
+    error = report.get("error")
+    if isinstance(error, dict):
+        classes = error.get("classes")
+        name = classes[0] if isinstance(classes, list) and classes else ""
+        yield _("Error"), text_block(f"{_text(name)}: {_text(error.get('message'))}", limit=limit)
+        if error.get("traceback"):
+            yield _("Traceback"), text_block(_text(error["traceback"]), limit=limit, keep_end=True)
+    if report.get("exit_status") is not None:
+        yield _("Exit status of the process"), text_block(_text(report["exit_status"]), limit=limit)
+    if report.get("output"):
+        yield _("Output"), text_block(_text(report["output"]), limit=limit, keep_end=True)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)

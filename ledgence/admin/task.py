@@ -1,0 +1,205 @@
+"""Tasks: what was submitted, where it is, and everything that happened to it."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.text import format_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ledgence.admin.actions import CANCEL, COPY, FORCE_EXPIRE, REPUBLISH, REQUEUE
+from ledgence.admin.base import LedgerAdmin, moment_of
+from ledgence.admin.bounds import ENDED, narrow_tasks
+from ledgence.admin.display import NOTHING, badge, join, json_block, link, moment
+from ledgence.admin.facts import TaskFacts, find_tasks
+from ledgence.admin.filters import QueueFilter, WordFilter
+from ledgence.admin.history import NEWEST, find_actions, find_attempts, find_events, outcome_badge
+from ledgence.admin.paging import CAP
+from ledgence.conf import get_settings
+from ledgence.models import Lease, Program, Queue, State, Task
+
+
+class StateFilter(WordFilter):
+    title = gettext_lazy("state")
+    parameter_name = "state"
+    words = dict(State.choices)
+
+    def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
+        return narrow_tasks(rows, word)
+
+
+class TaskQueueFilter(QueueFilter):
+    def narrow(self, request: HttpRequest, rows: QuerySet[Any], queue_id: int) -> QuerySet[Any]:
+        return narrow_tasks(rows, request.GET.get("state"), queue=queue_id)
+
+
+@admin.register(Task)
+class TaskAdmin(LedgerAdmin):
+    """The list goes by id, which is by time, or for ended tasks by their end: the orders that indexes give."""
+
+    confirmed = (REQUEUE, COPY, CANCEL, REPUBLISH, FORCE_EXPIRE)
+    deferred = ("data", "result", "digest")
+    list_select_related = ("queue", "program")
+    list_display = ("id", "state", "program", "queue", "attempts", "error", "submitted", "finished")
+    list_filter = (StateFilter, TaskQueueFilter)
+    search_fields = ("id",)
+    search_help_text = gettext_lazy("A task's id, a correlation key, program:NAME or queue:NAME, each in full.")
+    narrowed_note = format_lazy(
+        gettext_lazy(
+            "Queued, active, failed and cancelled tasks are all found. Succeeded ones are sought in the newest {cap} "
+            "attempts; a queue or program, where the state is not queued or active, in the newest {cap} tasks."
+        ),
+        cap=f"{CAP:,}",
+    )
+    submitted = moment_of("submitted_at", gettext_lazy("submitted at"))
+    finished = moment_of("finished_at", gettext_lazy("finished at"))
+
+    fieldsets = (
+        (None, {"fields": ("now", "program_name", "queue", "submitted", "finished", "copied_from")}),
+        (
+            gettext_lazy("Terms"),
+            {
+                "classes": ("collapse",),
+                "fields": (
+                    "id",
+                    "tenant",
+                    "namespace",
+                    "entry_point",
+                    "priority",
+                    "policy",
+                    "retry_on",
+                    "idempotency_key",
+                    "correlation_key",
+                    "traceparent",
+                    "revision",
+                ),
+            },
+        ),
+        (gettext_lazy("Data"), {"classes": ("collapse",), "fields": ("data_text",)}),
+        (gettext_lazy("Result"), {"classes": ("collapse",), "fields": ("result_text",)}),
+    )
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("-finished_at", "-pk") if request.GET.get("state") in ENDED else ("-pk",)
+
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        return self._search(request, queryset, search_term.strip()), False
+
+    def _search(self, request: HttpRequest, tasks: QuerySet[Task], term: str) -> QuerySet[Task]:
+        """Find by one predicate, never by several alternatives: each has its index, together they have none."""
+        if not term:
+            return tasks
+        what, _separator, name = term.partition(":")
+        state, using = request.GET.get("state"), get_settings().database
+        if what == "program" and name:
+            programs = Program.objects.using(using).filter(name=name).values_list("pk", flat=True)
+            return narrow_tasks(tasks, state, program__in=list(programs))
+        if what == "queue" and name:
+            queues = Queue.objects.using(using).filter(name=name).values_list("pk", flat=True)
+            return narrow_tasks(tasks, state, queue__in=list(queues))
+        try:
+            return tasks.filter(pk=UUID(term))
+        except ValueError:
+            return tasks.filter(correlation_key=term)
+
+    def describe_rows(self, rows: list[Any]) -> list[Any]:
+        facts = find_tasks([task.pk for task in rows])
+        for task in rows:
+            task.facts = facts.get(str(task.pk))
+        return rows
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        task = super().get_object(request, object_id, from_field)
+        return task and self.describe_rows([task])[0]
+
+    def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {
+            "attempts": find_attempts(obj.pk),
+            "newest": NEWEST,
+            "events": find_events(obj.pk),
+            "operator_actions": find_actions(obj.pk),
+        }
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, task: Any) -> Any:
+        return state_badges(task.facts)
+
+    @admin.display(description=gettext_lazy("attempts"))
+    def attempts(self, task: Any) -> Any:
+        facts = task.facts
+        if facts is None:
+            return NOTHING
+        return _("%(count)d of %(maximum)d") % {"count": facts.last_number or 0, "maximum": facts.max_attempts}
+
+    @admin.display(description=gettext_lazy("last error"))
+    def error(self, task: Any) -> Any:
+        facts = task.facts
+        if facts is None or facts.last_outcome in (None, "succeeded", "cancelled"):
+            return NOTHING
+        return join([outcome_badge(facts.last_outcome), facts.error_class.rpartition(".")[2]])
+
+    @admin.display(description=gettext_lazy("state"))
+    def now(self, task: Any) -> Any:
+        return join([state_badges(task.facts), *_place(task)])
+
+    @admin.display(description=gettext_lazy("program"))
+    def program_name(self, task: Any) -> Any:
+        return str(task.program)
+
+    @admin.display(description=gettext_lazy("entry point"))
+    def entry_point(self, task: Any) -> Any:
+        return task.program.entry_point or _("not known yet: no process that has the program was seen")
+
+    @admin.display(description=gettext_lazy("retried outcomes and exceptions"))
+    def retry_on(self, task: Any) -> Any:
+        return ", ".join(task.policy.retry_on) or NOTHING
+
+    @admin.display(description=gettext_lazy("copy of"))
+    def copied_from(self, task: Any) -> Any:
+        return link(Task, task.copy_of, task.copy_of) if task.copy_of else NOTHING
+
+    @admin.display(description=gettext_lazy("data"))
+    def data_text(self, task: Any) -> Any:
+        return json_block(Task, task.pk, "data")
+
+    @admin.display(description=gettext_lazy("result"))
+    def result_text(self, task: Any) -> Any:
+        return json_block(Task, task.pk, "result")
+
+
+def state_badges(facts: TaskFacts | None) -> Any:
+    """Render a task's state, and what an operator should know beside it."""
+    if facts is None or facts.state is None:
+        return NOTHING
+    return join(
+        [
+            badge(facts.state.value, facts.state.label),
+            facts.state is State.QUEUED and facts.is_later and badge("later", _("not due")),
+            facts.state is State.QUEUED and facts.is_paused and badge("warning", _("queue paused")),
+            facts.is_expired and badge("warning", _("lease expired")),
+            facts.state is State.ACTIVE and facts.is_cancel_requested and badge("warning", _("asked to stop")),
+        ]
+    )
+
+
+def _place(task: Any) -> list[Any]:
+    """Say where a task is: what it waits for, or who holds it."""
+    facts: TaskFacts | None = task.facts
+    if facts is None:
+        return []
+    if facts.state is State.QUEUED:
+        words = _("attempt %(number)s is due at") if facts.is_later else _("attempt %(number)s is due since")
+        place: list[Any] = [words % {"number": facts.generation}, moment(facts.available_at)]
+        if facts.is_paused:
+            queue = task.queue
+            words = _("queue paused by %(name)s: %(reason)s") % {"name": queue.paused_by, "reason": queue.pause_reason}
+            place += [format_html("<br>{}", words), moment(queue.paused_at)]
+        return place
+    if facts.state is State.ACTIVE:
+        number = _("attempt %(number)s, lease until") % {"number": facts.lease_number}
+        return [link(Lease, task.pk, number), moment(facts.expires_at)]
+    return []

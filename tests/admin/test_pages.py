@@ -1,0 +1,262 @@
+"""Every list and every page shows what is there, in a fixed number of statements, and can be changed by nobody."""
+
+from uuid import UUID
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from ledgence.models import OperatorAction
+from tests.admin.conftest import VIEWED, Ledger
+from tests.ledger.actors import execute, expire_leases, submit_tasks
+
+pytestmark = pytest.mark.django_db
+
+
+def page_of(model: str, page: str = "changelist", *args: object, **query: str) -> str:
+    return reverse(f"admin:ledgence_{model}_{page}", args=args, query=query or None)
+
+
+def shown(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200, (address, response.status_code, getattr(response, "url", ""))
+    return response.content.decode()
+
+
+def tasks_on(client: Client, **query: str) -> list[UUID]:
+    """Return the ids on the list of tasks, in its order."""
+    response = client.get(page_of("task", **query))
+    assert response.status_code == 200, (query, response.status_code)
+    return [task.pk for task in response.context["cl"].result_list]
+
+
+def pages_of(ledger: Ledger) -> list[tuple[str, object]]:
+    return [
+        *(("task", task) for task in (ledger.queued, ledger.active, ledger.succeeded, ledger.failed, ledger.cancelled)),
+        ("attempt", ledger.attempt(ledger.failed).pk),
+        ("lease", ledger.active),
+        ("deliveryintent", ledger.queued),
+        ("workersession", ledger.worker.session_id),
+        ("queue", ledger.queue.pk),
+        ("operatoraction", OperatorAction.objects.get().pk),
+    ]
+
+
+@pytest.mark.parametrize("model", VIEWED)
+def test_every_list_shows_to_a_viewer_and_to_an_operator(
+    model: str, ledger: Ledger, viewer: Client, op: Client
+) -> None:
+    for client in (viewer, op):
+        assert (
+            "0 " not in shown(client, page_of(model)).split('class="paginator"')[1].split("</nav>")[0].split("</h2>")[1]
+        )
+
+
+def test_every_page_of_a_row_shows_to_a_viewer_and_to_an_operator(ledger: Ledger, viewer: Client, op: Client) -> None:
+    for model, pk in pages_of(ledger):
+        for client in (viewer, op):
+            shown(client, page_of(model, "change", pk))
+
+
+@pytest.mark.parametrize("model", VIEWED)
+def test_not_even_a_superuser_adds_changes_or_deletes_a_row(model: str, ledger: Ledger, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    pk = dict(pages_of(ledger))[model]
+    assert client.get(page_of(model, "add")).status_code == 403
+    assert client.post(page_of(model, "change", pk), {"tenant": "other"}).status_code == 403
+    assert client.post(page_of(model, "delete", pk), {"post": "yes"}).status_code == 403
+    assert "delete_selected" not in shown(client, page_of(model))
+
+
+def test_a_stranger_sees_nothing(ledger: Ledger, staff) -> None:
+    stranger = staff()
+    for model, pk in pages_of(ledger):
+        assert stranger.get(page_of(model)).status_code == 403
+        assert stranger.get(page_of(model, "change", pk)).status_code == 403
+
+
+def test_the_state_filter_finds_each_state_and_no_other(ledger: Ledger, viewer: Client) -> None:
+    assert tasks_on(viewer, state="queued") == [ledger.queued, ledger.requeued]
+    assert tasks_on(viewer, state="active") == [ledger.active]
+    assert tasks_on(viewer, state="succeeded") == [ledger.succeeded]
+    assert tasks_on(viewer, state="failed") == [ledger.failed]
+    assert tasks_on(viewer, state="cancelled") == [ledger.cancelled]
+    assert len(tasks_on(viewer)) == 6
+
+
+def test_ended_tasks_come_by_their_end_the_latest_first(ledger: Ledger, viewer: Client) -> None:
+    older, newer = sorted([ledger.failed, *submit_tasks(1)])
+    execute("update ledgence_task set outcome = 'failed', finished_at = now() - interval '1 h' where id = %s", [newer])
+    assert tasks_on(viewer, state="failed") == [older, newer]
+
+
+@pytest.mark.parametrize("state", [None, "queued", "active", "succeeded", "failed", "cancelled"])
+def test_a_queue_narrows_every_state(state: str | None, ledger: Ledger, viewer: Client) -> None:
+    [elsewhere] = submit_tasks(1, queue="other")
+    query = {"state": state} if state else {}
+    in_default = tasks_on(viewer, queue=str(ledger.queue.pk), **query)
+    assert in_default == [task for task in tasks_on(viewer, **query) if task != elsewhere]
+    assert tasks_on(viewer, q="queue:default", **query) == in_default
+    assert tasks_on(viewer, q="program:tests.work", **query) == tasks_on(viewer, **query)
+    assert tasks_on(viewer, q="program:unknown", **query) == []
+    assert (elsewhere in tasks_on(viewer, q="queue:other", **query)) == (state in (None, "queued"))
+
+
+def test_search_finds_by_id_and_by_correlation_key_in_full(ledger: Ledger, viewer: Client) -> None:
+    assert tasks_on(viewer, q=str(ledger.failed)) == [ledger.failed]
+    assert tasks_on(viewer, q=f" {ledger.failed} ") == [ledger.failed]
+    assert set(tasks_on(viewer, q="order-7")) == {ledger.succeeded, ledger.failed, ledger.requeued}
+    assert tasks_on(viewer, q="order") == []
+    assert tasks_on(viewer, q=str(ledger.failed), state="queued") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"data__startswith": "{"},
+        {"tenant": "default"},
+        {"queue__name": "default"},
+        {"id__gt": "0"},
+        {"outcome": "failed"},
+    ],
+)
+def test_no_column_can_be_asked_for_by_address(query: dict[str, str], ledger: Ledger, viewer: Client) -> None:
+    assert viewer.get(page_of("task", **query)).status_code == 400
+
+
+@pytest.mark.parametrize("query", [{"state": "asleep"}, {"queue": "1;"}, {"queue": "99999999999999"}])
+def test_a_word_that_no_filter_knows_is_refused(query: dict[str, str], ledger: Ledger, viewer: Client) -> None:
+    response = viewer.get(page_of("task", **query))
+    assert (response.status_code, response.url) == (302, page_of("task") + "?e=1")  # type: ignore[attr-defined]
+
+
+def test_the_order_cannot_be_changed_by_address(ledger: Ledger, viewer: Client) -> None:
+    assert tasks_on(viewer, o="4.-3") == tasks_on(viewer)
+    assert "ORDER BY" in (statement := _statement_of_page(viewer, page_of("task", o="4")))
+    assert statement.split("ORDER BY")[1].split("LIMIT")[0].strip() == '"ledgence_task"."id" DESC'
+
+
+def _statement_of_page(client: Client, address: str) -> str:
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        shown(client, address)
+    [statement] = [
+        q["sql"] for q in captured if "LIMIT 50" in q["sql"] and q["sql"].startswith('SELECT "ledgence_task"')
+    ]
+    return statement
+
+
+@pytest.mark.parametrize("model", VIEWED)
+def test_a_list_takes_as_many_statements_for_many_rows_as_for_few(model: str, ledger: Ledger, op: Client) -> None:
+    def count(address: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            shown(op, address)
+        return len(captured)
+
+    address = page_of(model)
+    count(address)
+    few = count(address)
+    submit_tasks(60)
+    ledger.worker.acquire(20)
+    for number in range(10):
+        submit_tasks(1, queue=f"queue-{number}")
+    assert count(address) == few <= 12
+
+
+@pytest.mark.parametrize("state", ["queued", "active", "succeeded", "failed", "cancelled", ""])
+def test_a_page_of_tasks_takes_at_most_a_dozen_statements(state: str, ledger: Ledger, op: Client) -> None:
+    address = page_of("task", state=state) if state else page_of("task")
+    shown(op, address)
+    with CaptureQueriesContext(connection) as captured:
+        shown(op, address)
+    assert len(captured) <= 12, [q["sql"] for q in captured]
+
+
+def test_lists_end_at_the_cap_and_say_so(ledger: Ledger, viewer: Client, monkeypatch) -> None:
+    monkeypatch.setattr("ledgence.admin.paging.CAP", 100)
+    submit_tasks(94)
+    assert "There are more than" not in shown(viewer, page_of("task"))
+    submit_tasks(1)
+    response = viewer.get(page_of("task", p="2"))
+    assert response.context["cl"].result_count == 100
+    assert "There are more than" in response.content.decode()
+    assert viewer.get(page_of("task", p="3")).status_code == 302
+
+
+def test_leases_are_shown_by_expiry_and_can_be_narrowed_to_expired_ones(ledger: Ledger, viewer: Client) -> None:
+    [other] = submit_tasks(1, priority=9)
+    ledger.worker.acquire_one()
+    expire_leases(other)
+
+    def leases(**query: str) -> list[UUID]:
+        return [lease.pk for lease in viewer.get(page_of("lease", **query)).context["cl"].result_list]
+
+    assert leases() == [other, ledger.active]
+    assert leases(expired="yes") == [other]
+    assert leases(expired="no") == [ledger.active]
+    assert leases(q=str(ledger.worker.session_id)) == [other, ledger.active]
+    assert "expired 1." in shown(viewer, page_of("lease", "change", other))
+
+
+def test_the_stuck_filter_finds_work_that_waits_though_it_is_due(ledger: Ledger, viewer: Client) -> None:
+    def stuck() -> list[UUID]:
+        return [intent.pk for intent in viewer.get(page_of("deliveryintent", stuck="yes")).context["cl"].result_list]
+
+    assert stuck() == []
+    execute(
+        "update ledgence_deliveryintent set available_at = now() - interval '61 s' where task_id = %s", [ledger.queued]
+    )
+    assert stuck() == [ledger.queued]
+    execute("update ledgence_queue set paused_at = now()")
+    assert stuck() == []
+
+
+def test_an_announced_intent_is_stuck_when_its_announcement_is_late_or_was_made_in_vain(
+    ledger: Ledger, viewer: Client
+) -> None:
+    def stuck(**columns: str) -> bool:
+        setting = ", ".join(f"{column} = {value}" for column, value in columns.items())
+        execute(f"update ledgence_deliveryintent set {setting} where task_id = %s", [ledger.queued])  # noqa: S608
+        page = viewer.get(page_of("deliveryintent", stuck="yes"))
+        return ledger.queued in [intent.pk for intent in page.context["cl"].result_list]
+
+    execute("update ledgence_queue set mode = 'external', destination = 'x'")
+    due = "now() - interval '61 s'"
+    assert not stuck(available_at=due, next_publish_at="now() + interval '30 s'")
+    assert stuck(next_publish_at=due)
+    assert not stuck(next_publish_at="now()", publications="4")
+    assert stuck(publications="5")
+
+
+def test_a_session_with_expired_leases_looks_silent(ledger: Ledger, viewer: Client) -> None:
+    assert "silent" not in shown(viewer, page_of("workersession"))
+    expire_leases()
+    assert "1 expired leases: silent" in shown(viewer, page_of("workersession"))
+    assert str(ledger.active) in shown(viewer, page_of("workersession", "change", ledger.worker.session_id))
+
+
+def test_a_queue_tells_what_waits_and_for_how_long(ledger: Ledger, viewer: Client) -> None:
+    execute(
+        "update ledgence_deliveryintent set available_at = now() + interval '1 h' where task_id = %s", [ledger.queued]
+    )
+    execute(
+        "update ledgence_deliveryintent set available_at = now() - interval '2 h' where task_id = %s", [ledger.requeued]
+    )
+    [row] = viewer.get(page_of("queue")).context["cl"].result_list
+    assert (row.load.due, row.load.later, row.load.active) == (1, 1, 1)
+    assert "2 h 0 min" in shown(viewer, page_of("queue"))
+
+
+def test_a_row_that_is_gone_is_told_as_such(ledger: Ledger, viewer: Client) -> None:
+    for pk in (ledger.worker.session_id, "no-id"):
+        response = viewer.get(page_of("task", "change", pk), follow=True)
+        assert "doesn’t exist" in response.content.decode()
+
+
+def test_all_of_the_ledgers_pages_are_registered() -> None:
+    assert {m._meta.model_name for m in admin.site._registry if m._meta.app_label == "ledgence"} == set(VIEWED)

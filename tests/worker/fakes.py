@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from uuid import UUID, uuid4
 
+from ledgence_worker.clock import Clock
 from ledgence_worker.errors import OutOfOrder, Unavailable
 from ledgence_worker.inbox import Inbox
 from ledgence_worker.lease import LeaseKeeper
@@ -309,6 +310,7 @@ class FakePool:
         self.retiring = 0
         self.is_open = False
         self.is_closed = False
+        self.on_close: Callable[[], None] = lambda: None
         self.failure: Exception | None = None
         self._ended: list[Ended] = []
         # Its put() may interrupt itself, so that a signal handler can wake poll().
@@ -373,7 +375,9 @@ class FakePool:
         self._wakes.put(None)
 
     def close(self) -> None:
-        self.is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
+            self.on_close()
 
     def wait_until(self, question: Callable[[], object], what: str) -> None:
         with self.changed:
@@ -398,7 +402,7 @@ def wait_for(question: Callable[[], object], what: str) -> None:
 
 def make_shared(
     service: FakeTaskService,
-    clock: FakeClock,
+    clock: Clock,
     *,
     wake: Callable[[], None] = lambda: None,
     **settings: object,

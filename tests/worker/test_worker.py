@@ -150,6 +150,8 @@ def test_second_signal_forces():
 def test_second_signal_ends_a_worker_whose_service_is_down():
     service, pool = FakeTaskService(), FakePool(2)
     task = service.submit(1)[0]
+    still_telling: list[bool] = []
+    pool.on_close = lambda: still_telling.append(any(t.name == "ledgence-settler" for t in threading.enumerate()))
 
     def play() -> None:
         pool.wait_until(lambda: pool.started, "the start")
@@ -160,6 +162,8 @@ def test_second_signal_ends_a_worker_whose_service_is_down():
         terminate()
 
     assert run_worker(service, pool, play) == 1
+    # Programs are killed first, and only then the ends that are known get a moment.
+    assert still_telling == [True]
 
 
 def test_settlement_survives_an_outage_and_its_slot_stays_occupied_meanwhile():

@@ -17,6 +17,7 @@ def load_programs() -> Hooks:
 def close_abandoned_connections() -> None:
     """Close connections over CONN_MAX_AGE, broken ones, and those on which an attempt left a transaction open."""
     for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block or not connection.get_autocommit():
+        # Asking get_autocommit() would open the connections that the attempt did not use.
+        if connection.connection is not None and (connection.in_atomic_block or not connection.autocommit):
             connection.close()
     close_old_connections()

@@ -29,7 +29,8 @@ def transition(using: str, *, what: str) -> Iterator[None]:
     try:
         with transaction.atomic(using=using):
             previous = sql.run("read_lock_timeout", using)[0][0] if nested else None
-            set_lock_timeout(using, f"{int(get_settings().lock_timeout_seconds * 1000)}ms")
+            if not getattr(connections[using], "has_lock_timeout", False):
+                set_lock_timeout(using, lock_timeout())
             yield
             if previous is not None:
                 set_lock_timeout(using, previous)
@@ -39,6 +40,11 @@ def transition(using: str, *, what: str) -> Iterator[None]:
                 f"{what}: another transaction holds a row that it needs; nothing was written. Repeat it."
             ) from error
         raise
+
+
+def lock_timeout() -> str:
+    """Return LOCK_TIMEOUT_SECONDS as PostgreSQL takes it; 0 would mean for ever."""
+    return f"{max(1, int(get_settings().lock_timeout_seconds * 1000))}ms"
 
 
 def set_lock_timeout(using: str, value: str) -> None:

@@ -2,10 +2,13 @@
 
 import copy
 import threading
+from functools import cache
 from typing import Any
 
 from django.db import connections
 from django.db.utils import load_backend
+
+from ledgence.transitions import lock_timeout
 
 # A broken network is noticed within seconds: renewals depend on it.
 TCP = {
@@ -41,7 +44,7 @@ def tune(settings: dict[str, Any], *, role: str, pooled: bool) -> dict[str, Any]
     if not pooled:
         options["server_side_binding"] = True
         options["prepare_threshold"] = 1
-        options["options"] = f"{options.get('options', '')} {STARTUP}".strip()
+        options["options"] = f"{options.get('options', '')} {STARTUP} -c lock_timeout={lock_timeout()}".strip()
     return tuned
 
 
@@ -58,7 +61,8 @@ class WorkerConnections:
         """Make the calling thread's connection the worker's kind, the first time, and return it."""
         if not hasattr(self._local, "wrapper"):
             settings = tune(connections.settings[self.using], role=role, pooled=is_pooled(self.using))
-            self._local.wrapper = load_backend(settings["ENGINE"]).DatabaseWrapper(settings, self.using)
+            self._local.wrapper = _wrapper_class(settings["ENGINE"])(settings, self.using)
+            self._local.wrapper.has_lock_timeout = not is_pooled(self.using)
             # Closed by close() from another thread, when its own has ended.
             self._local.wrapper.inc_thread_sharing()
             with self._lock:
@@ -71,3 +75,9 @@ class WorkerConnections:
             for wrapper in self._made:
                 wrapper.close()
             self._made.clear()
+
+
+@cache
+def _wrapper_class(engine: str) -> Any:
+    """Return the engine's wrapper, which with DEBUG does not keep every statement: a worker runs for ever."""
+    return type("WorkerDatabaseWrapper", (load_backend(engine).DatabaseWrapper,), {"queries_logged": False})

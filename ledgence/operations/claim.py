@@ -70,16 +70,14 @@ def claim(session_id: UUID, channel: int, sequence: int, dispatches: Sequence[Di
 def _lock(
     dispatches: Sequence[Dispatch], session: WorkerSession, *, using: str
 ) -> tuple[list[Dispatch], dict[Dispatch, ClaimStatus]]:
-    """Lock the named intents; return those that may be handed out to the session, and the answers of those that wait."""
+    """Lock the named intents; return those that the session may have now, and the answers of those that wait."""
     rows = sql.run("lock_intents", using, {"tasks": [d.task_id for d in dispatches]})
     own = Queue.objects.using(using).filter(tenant=session.tenant, namespace=session.namespace)
-    paused = {
-        pk: at is not None for pk, at in own.filter(pk__in={row[3] for row in rows}).values_list("pk", "paused_at")
-    }
+    paused_at = dict(own.filter(pk__in={row[3] for row in rows}).values_list("pk", "paused_at"))
     ready = {
-        Dispatch(task_id=task, generation=generation): is_due and not paused[queue]
+        Dispatch(task_id=task, generation=generation): is_due and paused_at[queue] is None
         for task, generation, is_due, queue in rows
-        if queue in paused
+        if queue in paused_at
     }
     due = [d for d in dispatches if ready.get(d)]
     return due, {d: ClaimStatus.DEFERRED for d in dispatches if ready.get(d) is False}

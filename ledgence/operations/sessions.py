@@ -1,14 +1,14 @@
 """Worker sessions: the identity of one worker process, with what it serves and can run."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from ledgence import sql
 from ledgence.conf import get_settings
+from ledgence.operations.programs import ensure_programs
 from ledgence.transitions import transition
 from ledgence_worker import limits
-from ledgence_worker.errors import Conflict, InvalidInput, NotFound, SessionExpired
-from ledgence_worker.protocol import CatalogueEntry, OpenSession, Session
+from ledgence_worker.errors import InvalidInput, NotFound, SessionExpired
+from ledgence_worker.protocol import OpenSession, Session
 
 
 def open_session(command: OpenSession, *, using: str) -> Session:
@@ -20,7 +20,7 @@ def open_session(command: OpenSession, *, using: str) -> Session:
     if not 1 <= command.concurrency <= limits.CONCURRENCY_MAX:
         raise InvalidInput(f"open session: concurrency is {command.concurrency}; 1 to {limits.CONCURRENCY_MAX}.")
     with transition(using, what="open session"):
-        programs = ensure_programs(command.catalogue, using=using)
+        programs = ensure_programs(((e.name, e.version, e.entry_point) for e in command.catalogue), using=using)
         sql.run(
             "open_session",
             using,
@@ -53,25 +53,6 @@ def extend_session(session_id: UUID, *, using: str) -> Session:
 def close_session(session_id: UUID, *, using: str) -> None:
     """Close a session: it acquires nothing more; its leases end by settlement or expiry. Replayed."""
     sql.run("close_session", using, {"session": session_id})
-
-
-def ensure_programs(catalogue: Sequence[CatalogueEntry], *, using: str) -> list[int]:
-    """Return the programs' ids, making those that are new. Raises Conflict over another entry point."""
-    wanted = {(entry.name, entry.version): entry.entry_point for entry in catalogue}
-    columns = {
-        "names": [name for name, _ in wanted],
-        "versions": [version for _, version in wanted],
-        "entry_points": list(wanted.values()),
-    }
-    sql.run("ensure_programs", using, columns)
-    rows = sql.run("find_programs", using, columns)
-    for _, name, version, entry_point in rows:
-        if entry_point != wanted[name, version]:
-            raise Conflict(
-                f"Program {name!r} version {version!r} is {entry_point}, and this process has "
-                f"{wanted[name, version]}. A version never changes its entry point: register it under a new version."
-            )
-    return sorted(row[0] for row in rows)
 
 
 def _session(session_id: UUID, rows: list[tuple[bool, float]]) -> Session:

@@ -14,6 +14,7 @@ from django.db import transaction
 
 from ledgence import hints, sql
 from ledgence.models import Task
+from ledgence.operations.programs import ensure_programs
 from ledgence.policy import PolicyValue, ensure_policy
 from ledgence.transitions import transition
 from ledgence_worker import strict_json
@@ -70,6 +71,7 @@ class Submission:
             self.queue,
             self.program,
             self.version,
+            self.entry_point,
             self.policy.digest,
             self.priority,
             self.run_after,
@@ -100,16 +102,17 @@ class Submitted:
 def submit(submissions: Sequence[Submission], *, using: str) -> list[Submitted]:
     """Submit tasks in the caller's transaction (its own, if there is none), all or none, answered in order.
 
-    A repeat of an idempotency key answers the first task; other content under it raises Conflict. A key that another
-    transaction holds is waited for, at most LOCK_TIMEOUT_SECONDS: Busy. After either, nothing of the call stands and
-    the caller's transaction is still usable. Under REPEATABLE READ and SERIALIZABLE a key that was taken after the
-    transaction began also raises Busy: only a new transaction can see it. The hint goes out after the commit.
+    A repeat of an idempotency key answers the first task; other content under it raises Conflict, and so does another
+    entry point under a program's version. A key that another transaction holds is waited for, at most
+    LOCK_TIMEOUT_SECONDS: Busy. After either, nothing of the call stands and the caller's transaction is still usable.
+    Under REPEATABLE READ and SERIALIZABLE a key that was taken after the transaction began also raises Busy: only a new
+    transaction can see it. The hint goes out after the commit.
     """
     if not submissions:
         return []
-    # Without keys there is nothing to wait for: the caller's own transaction is all that it takes.
+    # Without keys only a new queue, program or policy can be waited for, and making it bounds its own wait.
     if all(s.idempotency_key is None for s in submissions):
-        with transaction.atomic(using=using, savepoint=False):
+        with transaction.atomic(using=using):
             return _submit(submissions, using=using)
     with transition(using, what="submit"):
         return _submit(submissions, using=using)
@@ -175,9 +178,10 @@ def _insert(batch: list[tuple[UUID, Submission]], *, using: str) -> set[UUID]:
             "queues": list(columns[2]),
             "programs": list(columns[3]),
             "versions": list(columns[4]),
-            "policies": list(columns[5]),
-            "priorities": list(columns[6]),
-            "available_ats": list(columns[7]),
+            "entry_points": list(columns[5]),
+            "policies": list(columns[6]),
+            "priorities": list(columns[7]),
+            "available_ats": list(columns[8]),
             "ids": [task for task, _ in batch],
             "places": places if len(groups) > 1 else None,
             "keys": _column([s.idempotency_key for _, s in batch]),
@@ -223,22 +227,18 @@ def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Any, UUID
 
 
 def _ensure(submissions: Sequence[Submission], *, using: str) -> None:
-    """Make the queues, programs and policies that do not exist, in the caller's transaction. Raises Conflict."""
-    queues = sorted({(s.tenant, s.namespace, s.queue) for s in submissions})
-    tenants, namespaces, names = zip(*queues, strict=True)
-    sql.run("ensure_queues", using, {"tenants": list(tenants), "namespaces": list(namespaces), "queues": list(names)})
-    programs = {(s.program, s.version): s.entry_point for s in submissions}
-    sql.run(
-        "ensure_programs",
-        using,
-        {
-            "names": [name for name, _ in programs],
-            "versions": [version for _, version in programs],
-            "entry_points": list(programs.values()),
-        },
-    )
-    for policy in {s.policy.digest: s.policy for s in submissions}.values():
-        ensure_policy(policy, using=using)
+    """Make the queues, programs and policies that do not exist, in the caller's transaction.
+
+    Raises Conflict when a program's version has another entry point, Busy while another transaction makes the same.
+    """
+    with transition(using, what="submit"):
+        queues = sorted({(s.tenant, s.namespace, s.queue) for s in submissions})
+        tenants, namespaces, names = map(list, zip(*queues, strict=True))
+        sql.run("ensure_queues", using, {"tenants": tenants, "namespaces": namespaces, "queues": names})
+        ensure_programs(((s.program, s.version, s.entry_point) for s in submissions), using=using)
+        policies = {s.policy.digest: s.policy for s in submissions}
+        for digest in sorted(policies):
+            ensure_policy(policies[digest], using=using)
 
 
 def make_ids(count: int) -> list[UUID]:

@@ -1,10 +1,15 @@
 -- Makes the programs that do not exist yet and fills in an entry point that was not known. An entry point that is known
 -- never changes: find_programs tells. Locks: the rows of new or completed programs; waits for a concurrent writer.
+-- Those that are complete are left out: ON CONFLICT would lock them until the caller's transaction ends.
 -- Index: ledgence_program_version. Not the ORM: sorted upsert with a condition.
 insert into ledgence_program as p (name, version, entry_point)
-select name, version, max(entry_point)
+select c.name, c.version, max(c.entry_point)
 from unnest(%(names)s::text[], %(versions)s::text[], %(entry_points)s::text[]) c(name, version, entry_point)
-group by name, version
-order by name, version
+where not exists (
+    select 1 from ledgence_program k
+    where k.name = c.name and k.version = c.version and (k.entry_point is not null or c.entry_point is null)
+)
+group by c.name, c.version
+order by c.name, c.version
 on conflict (name, version) do update set entry_point = excluded.entry_point
 where p.entry_point is null and excluded.entry_point is not null

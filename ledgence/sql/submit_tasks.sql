@@ -1,6 +1,6 @@
 -- Submits tasks: inserts each task and its first delivery intent, in the caller's transaction. Tasks of one group share
 -- queue, program, policy, priority and time, which are sent once. A group whose queue, program or policy does not exist
--- yet inserts nothing: the caller makes it and repeats. A task whose idempotency key is taken inserts nothing either: a
+-- yet, or whose program has another entry point, inserts nothing: the caller makes it and repeats, or refuses. A task whose idempotency key is taken inserts nothing either: a
 -- new statement (find_keys) reads the winner, which this statement's snapshot may not see.
 -- Locks: the new rows; waits for a concurrent insert of the same key. In key order, so that two batches cannot deadlock.
 -- Index: ledgence_task_key for ON CONFLICT; unique indexes of queue, program and policy for the groups.
@@ -10,11 +10,12 @@ grouped as materialized (
     select g.place, q.id as queue_id, q.tenant, q.namespace, q.mode, p.id as program_id, y.id as policy_id,
            g.priority, greatest(g.available_at, clock.now) as available_at
     from clock, unnest(%(tenants)s::text[], %(namespaces)s::text[], %(queues)s::text[], %(programs)s::text[],
-                %(versions)s::text[], %(policies)s::bytea[], %(priorities)s::smallint[],
+                %(versions)s::text[], %(entry_points)s::text[], %(policies)s::bytea[], %(priorities)s::smallint[],
                 %(available_ats)s::timestamptz[])
-         with ordinality g(tenant, namespace, queue, program, version, policy, priority, available_at, place)
+         with ordinality g(tenant, namespace, queue, program, version, entry_point, policy, priority, available_at, place)
     join ledgence_queue q on q.tenant = g.tenant and q.namespace = g.namespace and q.name = g.queue
     join ledgence_program p on p.name = g.program and p.version = g.version
+                           and (g.entry_point is null or p.entry_point = g.entry_point)
     join ledgence_policy y on y.digest = g.policy
 ),
 input as materialized (

@@ -1,6 +1,6 @@
 """What follows an attempt: the budget of charged attempts, what is retried, and after how long."""
 
-from datetime import datetime
+from datetime import timedelta
 
 import pytest
 
@@ -30,8 +30,8 @@ class NarrowError(DomainError):
 
 
 def delay(clock: FrozenClock) -> float:
-    available_at: datetime = DeliveryIntent.objects.get().available_at
-    return (available_at - clock.now).total_seconds()
+    wait: timedelta = DeliveryIntent.objects.get().available_at - clock.now
+    return wait.total_seconds()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.TIMED_OUT])

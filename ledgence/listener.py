@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from uuid import uuid4
 
+import psycopg
 from django.db import Error
 
 from ledgence import hints, sql
@@ -63,9 +64,11 @@ class Listener:
         while not self._closed.is_set():
             try:
                 self._listen()
-                pause = RECONNECT_SECONDS[0]
-            except Error as error:
+            except (Error, psycopg.Error) as error:
+                # What the driver's own connection raises does not pass through Django.
                 logger.info("listener not connected error=%s", error)
+            if self.is_hearing:
+                pause = RECONNECT_SECONDS[0]
             self.is_hearing = False
             self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter is no secret
             pause = min(RECONNECT_SECONDS[1], pause * 2)

@@ -1,0 +1,1 @@
+"""Fault tests with real processes: kills, pauses, hostile programs, lost replies, a database that goes away."""

@@ -1,0 +1,1 @@
+"""A small app whose programs do what real ones should not."""

@@ -14,7 +14,7 @@ from ledgence.handle import TaskHandle
 from ledgence.models import Task
 from ledgence.operations.submit import Submission
 from ledgence.operations.submit import submit as submit_batch
-from ledgence.policy import ATTEMPTS_MAX, resolve
+from ledgence.policy import resolve
 from ledgence_worker import limits, strict_json
 from ledgence_worker.errors import InvalidInput, NotFound
 from ledgence_worker.identifiers import check_identifier
@@ -138,15 +138,13 @@ def _submission(task: NewTask, templates: dict[tuple[Any, ...], Submission]) -> 
 def _template(task: NewTask) -> Submission:
     settings = get_settings()
     program = _find_program(task.program, task.version)
-    name, version = (program.name, program.version) if program else (str(task.program), str(task.version))
+    name, version = (program.name, program.version) if program else (task.program, task.version)
     defaults = program.defaults if program else Defaults()
     queue = defaults.queue if task.queue is None and not isinstance(defaults.queue, Unset) else task.queue
-    if task.priority not in PRIORITIES:
+    if type(task.priority) is not int or task.priority not in PRIORITIES:
         raise InvalidInput(f"priority must be a whole number from -100 to 100, not {task.priority!r}.")
     if task.run_after is not None and timezone.is_naive(task.run_after):
         raise InvalidInput("run_after must be an aware datetime: a naive one means another moment on another machine.")
-    if not isinstance(task.max_attempts, Unset) and not 1 <= task.max_attempts <= ATTEMPTS_MAX:
-        raise InvalidInput(f"max_attempts must be 1 to {ATTEMPTS_MAX}, not {task.max_attempts!r}.")
     given = Defaults(
         timeout_seconds=task.timeout,
         max_attempts=task.max_attempts,
@@ -184,10 +182,10 @@ def _find_program(program: Program[Any] | str, version: str | None) -> Program[A
     return find(program, version) if version in versions else None
 
 
-def _check_key(key: str | None, what: str) -> str | None:
+def _check_key(key: object, what: str) -> str | None:
     if key is None:
         return None
-    if not key or not key.isprintable():
+    if not isinstance(key, str) or not key or not key.isprintable():
         raise InvalidInput(f"{what} must be printable text, not {key!r:.80}.")
     if len(key.encode()) > limits.KEY_BYTES:
         raise InvalidInput(f"{what} has {len(key.encode())} bytes; at most {limits.KEY_BYTES} are accepted.")

@@ -11,9 +11,6 @@ from ledgence.models import Policy
 from ledgence_worker import strict_json
 from ledgence_worker.programs import UNSET, Backoff, Defaults, Unset
 
-#: How many attempts a policy may allow: what the column holds.
-ATTEMPTS_MAX = 32_767
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyValue:
@@ -99,4 +96,4 @@ def ensure_policy(policy: PolicyValue, *, using: str) -> None:
     )
 
 
-__all__ = ["ATTEMPTS_MAX", "UNSET", "Backoff", "Defaults", "PolicyValue", "ensure_policy", "resolve"]
+__all__ = ["UNSET", "Backoff", "Defaults", "PolicyValue", "ensure_policy", "resolve"]

@@ -12,7 +12,8 @@ from ledgence_worker.identifiers import check_identifier
 from ledgence_worker.protocol import CatalogueEntry, Outcome
 
 BACKOFF_SECONDS_MAX: Final = 31_536_000.0
-ATTEMPTS_MAX: Final = 1_000_000
+#: How many attempts a policy may allow: what the ledger counts in a small integer.
+ATTEMPTS_MAX: Final = 32_767
 RETRYABLE_OUTCOMES: Final = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED, Outcome.LOST})
 
 
@@ -62,6 +63,8 @@ class Defaults:
             _check_range("timeout", self.timeout_seconds, 0.001, BACKOFF_SECONDS_MAX)
         if not isinstance(self.max_attempts, Unset):
             _check_range("max_attempts", self.max_attempts, 1, ATTEMPTS_MAX)
+            if not isinstance(self.max_attempts, int):
+                raise InvalidInput(f"max_attempts must be a whole number, not {self.max_attempts!r}.")
 
 
 #: Any: a handler takes the event, and the context if it declares a second parameter; it returns JSON or a coroutine.

@@ -10,7 +10,7 @@ from ledgence_worker.errors import InvalidResult
 from ledgence_worker.limits import OUTPUT_TAIL_BYTES
 from ledgence_worker.programs import class_name
 from ledgence_worker.stopping import ExitCode
-from tests.faults.site import GONE_SECONDS, Site
+from tests.faults.site import GONE_SECONDS, LEASE_SECONDS, Site
 from tests.faults.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -91,6 +91,7 @@ def test_poison_ends_after_its_attempts_while_others_go_on(site: Site) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lease_seconds", [LEASE_SECONDS, 6.0])
 def test_program_deaf_to_sigterm_is_killed_after_its_time_out(site: Site) -> None:
     worker = site.worker()
     task = site.submit("wait-deaf", site.gate("never"), timeout=1.0, max_attempts=1)

@@ -89,11 +89,15 @@ class Command(BaseCommand):
 
 
 def _pool_settings(options: dict[str, Any]) -> PoolSettings:
+    settings = get_settings()
     megabytes = options["max_rss"]
     return PoolSettings(
         concurrency=options["concurrency"],
         bootstrap=BOOTSTRAP,
-        env_allow=tuple(get_settings().child_env),
+        env_allow=tuple(settings.child_env),
+        # An attempt keeps its lease for the clean-up allowance. Less what a renewal may take to tell of a cancellation,
+        # that is what a program has between SIGTERM and SIGKILL, or its end would come too late to be accepted.
+        kill_after_seconds=min(5.0, settings.cleanup_seconds / 3),
         max_tasks_per_child=options["max_tasks_per_child"],
         max_rss_bytes=megabytes * 1024 * 1024 if megabytes is not None else None,
     )

@@ -12,6 +12,8 @@ from ledgence_worker.errors import Conflict, InvalidInput
 
 # How many rows one action may name; more are acted on in several actions.
 TARGETS_MAX = 1000
+# How many characters of an operator's name are kept.
+NAME_MAX = 255
 
 type Kind = OperatorAction.Kind
 #: The rows that an action names, each with the revision that the operator saw (None: it has none).
@@ -37,8 +39,8 @@ def record(operator: Operator, kind: Kind, targets: Targets, decide: Callable[[]
 
     Raises InvalidInput (no reason, no or too many targets), Conflict (the id was used for something else), Busy.
     """
-    if not operator.reason.strip():
-        raise InvalidInput(f"{kind} {operator.action_id}: a reason is required.")
+    _check_text("reason", operator.reason, f"{kind} {operator.action_id}")
+    _check_text("name", operator.name, f"{kind} {operator.action_id}", limit=NAME_MAX)
     if not 0 < len(targets) <= TARGETS_MAX:
         raise InvalidInput(f"{kind} {operator.action_id}: {len(targets)} rows; an action takes 1 to {TARGETS_MAX}.")
     with transition(using, what=kind):
@@ -52,6 +54,15 @@ def record(operator: Operator, kind: Kind, targets: Targets, decide: Callable[[]
             for target, revision in targets.items()
         )
         return answers
+
+
+def _check_text(field: str, text: str, what: str, *, limit: int | None = None) -> None:
+    if not text.strip():
+        raise InvalidInput(f"{what}: a {field} is required.")
+    if "\0" in text or text.encode("utf-8", "replace").decode() != text:
+        raise InvalidInput(f"{what}: the {field} holds a NUL or half of a surrogate pair, which no text may.")
+    if limit is not None and len(text) > limit:
+        raise InvalidInput(f"{what}: the {field} has {len(text)} characters; at most {limit} are kept.")
 
 
 def _begin(operator: Operator, kind: Kind, *, using: str) -> bool:

@@ -163,14 +163,14 @@ def test_what_is_not_due_is_not_handed_out_to_the_microsecond(clock: FrozenClock
 def test_what_became_undue_after_the_look_is_not_handed_out(clock: FrozenClock, worker: Worker, monkeypatch):
     task = submit_task()
     worker.search = DueSearch()
-    find = worker.search.find
+    look = worker.search.look
 
-    def find_and_move(*args, **options):
-        found = find(*args, **options)
+    def look_and_move(*args, **options):
+        found = look(*args, **options)()
         execute("update ledgence_deliveryintent set available_at = %s", [clock.now + MICROSECOND])
-        return found
+        return lambda: found
 
-    monkeypatch.setattr(worker.search, "find", find_and_move)
+    monkeypatch.setattr(worker.search, "look", look_and_move)
     assert worker.acquire(1) == []
     assert state_of(task) == "queued"
 

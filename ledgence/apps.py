@@ -10,3 +10,7 @@ class LedgenceConfig(AppConfig):
     label = "ledgence"
     verbose_name = "Ledgence"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the system checks."""
+        from ledgence import checks  # noqa: F401 - importing it registers them

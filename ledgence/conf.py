@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cache
+from types import NoneType
 from typing import Any
 
 from django.conf import settings as django_settings
@@ -47,19 +48,40 @@ class LedgenceSettings:
         return min(30.0, self.lease_seconds / 2)
 
 
+#: What a setting of each type may be given as. True is no number.
+GIVEN: dict[Any, tuple[type, ...]] = {
+    str: (str,),
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    float | None: (int, float, NoneType),
+    tuple[str, ...]: (tuple, list),
+}
+
+
 @cache
 def get_settings() -> LedgenceSettings:
     """Return the project's settings. Raises ImproperlyConfigured, naming what is wrong."""
     given: dict[str, Any] = getattr(django_settings, "LEDGENCE", {})
-    known = {field.name.upper(): field.name for field in fields(LedgenceSettings)}
+    if not isinstance(given, dict):
+        raise ImproperlyConfigured(f"LEDGENCE must be a dict, not {type(given).__name__}.")
+    known = {field.name.upper(): field for field in fields(LedgenceSettings)}
     if unknown := sorted(set(given) - set(known)):
         raise ImproperlyConfigured(f"LEDGENCE has unknown settings: {', '.join(unknown)}. Known: {', '.join(known)}.")
-    values = LedgenceSettings(**{known[name]: value for name, value in given.items()})
+    for name, value in given.items():
+        kind = known[name].type
+        if not isinstance(value, GIVEN[kind]) or (isinstance(value, bool) and kind is not bool):
+            raise ImproperlyConfigured(f"LEDGENCE[{name!r}] is {value!r}; it must be {_words(kind)}.")
+    values = LedgenceSettings(**{known[name].name: value for name, value in given.items()})
     if values.lease_seconds < limits.LEASE_SECONDS_MIN:
         raise ImproperlyConfigured(
             f"LEDGENCE['LEASE_SECONDS'] is {values.lease_seconds}; renewal needs at least {limits.LEASE_SECONDS_MIN}."
         )
     return values
+
+
+def _words(kind: Any) -> str:
+    return " or ".join(accepted.__name__ for accepted in GIVEN[kind]).replace("NoneType", "None")
 
 
 @receiver(setting_changed)

@@ -12,13 +12,13 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import newest
-from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_block, link
+from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_block, link, short
 from ledgence.admin.facts import error_class
 from ledgence.admin.filters import WordFilter
-from ledgence.admin.history import describe, outcome_badge, ran_for, with_reports
+from ledgence.admin.history import describe, outcome_badge, ran_for, with_reports, worker_link
 from ledgence.admin.paging import CAP
 from ledgence.admin.reports import report_head
-from ledgence.models import Attempt, Task, WorkerSession
+from ledgence.models import Attempt, Task
 
 LATE = "late"
 
@@ -40,7 +40,7 @@ class AttemptAdmin(LedgerAdmin):
     ordering = ("-pk",)
     deferred = ("report", "result", "late_report", "late_result", "settlement", "late_settlement")
     list_select_related = ("session",)
-    list_display = ("name", "outcome_shown", "error", "task_link", "cause", "worker", "claimed", "held_for")
+    list_display = ("name", "outcome_shown", "error", "cause", "worker", "claimed", "held_for", "task_link")
     list_filter = (OutcomeFilter,)
     search_fields = ("id",)
     search_help_text = gettext_lazy("A task's id in full.")
@@ -55,8 +55,11 @@ class AttemptAdmin(LedgerAdmin):
     last_published = moment_of("last_published_at", gettext_lazy("last published at"))
 
     fieldsets = (
-        (None, {"fields": ("outcome_shown", "task_link", "number", "cause", "worker")}),
-        (gettext_lazy("Times"), {"fields": ("claimed", "authorized", "lease_until", "finished", "held_for", "late")}),
+        (None, {"fields": ("outcome_shown", ("task_link", "number", "cause"), "worker")}),
+        (
+            gettext_lazy("Times"),
+            {"fields": (("claimed", "authorized", "lease_until"), ("finished", "held_for", "late"))},
+        ),
         (
             gettext_lazy("Delivery"),
             {
@@ -94,7 +97,7 @@ class AttemptAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("attempt"))
     def name(self, attempt: Any) -> Any:
-        return f"#{attempt.number}"
+        return short(attempt.task_id, attempt.number)
 
     @admin.display(description=gettext_lazy("outcome"))
     def outcome_shown(self, attempt: Any) -> Any:
@@ -106,11 +109,11 @@ class AttemptAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("task"))
     def task_link(self, attempt: Any) -> Any:
-        return link(Task, attempt.task_id, attempt.task_id)
+        return link(Task, attempt.task_id, short(attempt.task_id))
 
     @admin.display(description=gettext_lazy("worker"))
     def worker(self, attempt: Any) -> Any:
-        return link(WorkerSession, attempt.session_id, attempt.session) if attempt.session_id else NOTHING
+        return worker_link(attempt.session)
 
     @admin.display(description=gettext_lazy("held for"))
     def held_for(self, attempt: Any) -> Any:

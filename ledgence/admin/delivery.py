@@ -12,14 +12,14 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.actions import CANCEL, REPUBLISH
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.display import badge, join, link, span
+from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import find_actions, find_events
 from ledgence.models import DeliveryIntent, Task
 
 
 class StuckFilter(WordFilter):
-    title = gettext_lazy("stuck")
+    title = gettext_lazy("state")
     parameter_name = "stuck"
     words = {"yes": gettext_lazy("stuck")}
 
@@ -62,14 +62,8 @@ class DeliveryIntentAdmin(LedgerAdmin):
             {
                 "fields": (
                     "readiness",
-                    "task_link",
-                    "generation",
-                    "cause",
-                    "charged",
-                    "program_name",
-                    "queue",
-                    "priority",
-                    "available",
+                    ("task_link", "generation", "cause", "charged"),
+                    ("program_name", "queue", "priority", "available"),
                 )
             },
         ),
@@ -77,12 +71,8 @@ class DeliveryIntentAdmin(LedgerAdmin):
             gettext_lazy("Publication"),
             {
                 "fields": (
-                    "epoch",
-                    "publication_id",
-                    "publications",
-                    "first_published",
-                    "last_published",
-                    "next_publication",
+                    ("epoch", "publications", "publication_id"),
+                    ("first_published", "last_published", "next_publication"),
                 )
             },
         ),
@@ -107,7 +97,7 @@ class DeliveryIntentAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("intent"))
     def intent(self, intent: Any) -> Any:
-        return str(intent)
+        return short(intent.pk, intent.generation)
 
     @admin.display(description=gettext_lazy("state"))
     def readiness(self, intent: Any) -> Any:

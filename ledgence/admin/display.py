@@ -132,6 +132,12 @@ def join(parts: Iterable[Any]) -> SafeString:
     return format_html_join(" ", "{}", ((part,) for part in parts if part))
 
 
+def short(pk: Any, number: int | None = None) -> SafeString:
+    """Render the random end of an id, which tells rows apart, with the whole as title; ``number`` is an attempt's."""
+    tail = "" if number is None else f".{number}"
+    return format_html('<code title="{}">{}</code>', f"{pk}{tail}", f"{str(pk)[-12:]}{tail}")
+
+
 def link(model: type[Model], pk: Any, label: Any) -> SafeString:
     """Render a link to a row's page."""
     opts = model._meta

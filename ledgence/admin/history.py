@@ -6,9 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
-from ledgence.admin.display import badge, join, link, moment, span
+from ledgence.admin.display import NOTHING, badge, join, link, moment, span
 from ledgence.admin.facts import error_class
 from ledgence.admin.reports import Block, report_blocks, report_text
 from ledgence.conf import get_settings
@@ -40,6 +41,13 @@ def with_reports(attempts: QuerySet[Attempt]) -> QuerySet[Attempt]:
 def outcome_badge(outcome: str | None) -> Any:
     """Render an attempt's outcome; none means that it runs."""
     return badge(outcome or "active", Attempt.Outcome(outcome).label if outcome else _("active"))
+
+
+def worker_link(session: WorkerSession | None) -> Any:
+    """Render a session by its worker's name, with host and process as title."""
+    if session is None:
+        return NOTHING
+    return link(WorkerSession, session.pk, format_html('<span title="{}">{}</span>', session, session.name))
 
 
 def ran_for(attempt: Attempt) -> str:

@@ -12,14 +12,14 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.actions import CANCEL, FORCE_EXPIRE
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.display import badge, join, link, span
+from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
-from ledgence.admin.history import find_actions
-from ledgence.models import Lease, Task, WorkerSession
+from ledgence.admin.history import find_actions, worker_link
+from ledgence.models import Lease, Task
 
 
 class ExpiredFilter(WordFilter):
-    title = gettext_lazy("expired")
+    title = gettext_lazy("state")
     parameter_name = "expired"
     words = {"yes": gettext_lazy("expired"), "no": gettext_lazy("live")}
 
@@ -47,16 +47,9 @@ class LeaseAdmin(LedgerAdmin):
             {
                 "fields": (
                     "expiry",
-                    "task_link",
-                    "number",
-                    "worker",
-                    "program_name",
-                    "queue",
-                    "priority",
-                    "expires",
-                    "bound",
-                    "cancel_requested",
-                    "charged",
+                    ("task_link", "number", "worker"),
+                    ("program_name", "queue", "priority", "charged"),
+                    ("expires", "bound", "cancel_requested"),
                 )
             },
         ),
@@ -82,7 +75,7 @@ class LeaseAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("lease"))
     def attempt(self, lease: Any) -> Any:
-        return str(lease)
+        return short(lease.pk, lease.number)
 
     @admin.display(description=gettext_lazy("state"))
     def expiry(self, lease: Any) -> Any:
@@ -99,7 +92,7 @@ class LeaseAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("worker"))
     def worker(self, lease: Any) -> Any:
-        return link(WorkerSession, lease.session_id, lease.session)
+        return worker_link(lease.session)
 
     @admin.display(description=gettext_lazy("program"))
     def program_name(self, lease: Any) -> Any:

@@ -20,7 +20,7 @@ from ledgence.models import Queue
 
 
 class PausedFilter(WordFilter):
-    title = gettext_lazy("paused")
+    title = gettext_lazy("state")
     parameter_name = "paused"
     words = {"yes": gettext_lazy("paused"), "no": gettext_lazy("not paused")}
 
@@ -32,14 +32,14 @@ class PausedFilter(WordFilter):
 class QueueAdmin(LedgerAdmin):
     confirmed = (PAUSE, RESUME)
     ordering = ("name", "pk")
-    list_display = ("name", "state", "due", "oldest", "later", "active", "mode", "tenant", "namespace")
+    list_display = ("name", "state", "due", "oldest", "later", "active", "mode", "scope")
     list_filter = (PausedFilter,)
     search_fields = ("name",)
     search_help_text = gettext_lazy("A queue's name in full.")
 
     fieldsets = (
-        (None, {"fields": ("state", "name", "tenant", "namespace", "mode", "destination")}),
-        (gettext_lazy("Work"), {"fields": ("due", "oldest", "later", "active")}),
+        (None, {"fields": ("state", ("name", "tenant", "namespace"), ("mode", "destination"))}),
+        (gettext_lazy("Work"), {"fields": (("due", "oldest", "later", "active"),)}),
     )
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
@@ -65,6 +65,10 @@ class QueueAdmin(LedgerAdmin):
             return badge("active", _("open"))
         why = _("by %(name)s: %(reason)s") % {"name": queue.paused_by, "reason": queue.pause_reason}
         return join([badge("warning", _("paused")), moment(queue.paused_at), format_html("<br>{}", why)])
+
+    @admin.display(description=gettext_lazy("tenant / namespace"))
+    def scope(self, queue: Any) -> Any:
+        return f"{queue.tenant} / {queue.namespace}"
 
     @admin.display(description=gettext_lazy("due"))
     def due(self, queue: Any) -> Any:

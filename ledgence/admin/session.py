@@ -6,8 +6,9 @@ from django.contrib import admin
 from django.db.models import Case, CharField, Count, Max, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import badge, join, moment
@@ -45,8 +46,7 @@ class WorkerSessionAdmin(LedgerAdmin):
         "queue_names",
         "version",
         "opened",
-        "tenant",
-        "namespace",
+        "scope",
     )
     list_filter = (SessionStateFilter,)
     search_fields = ("name",)
@@ -57,9 +57,9 @@ class WorkerSessionAdmin(LedgerAdmin):
     closed = moment_of("closed_at", gettext_lazy("closed at"))
 
     fieldsets = (
-        (None, {"fields": ("state", "name", "host", "pid", "version", "concurrency", "held", "last_command")}),
-        (gettext_lazy("Serves"), {"fields": ("tenant", "namespace", "queue_names")}),
-        (gettext_lazy("Times"), {"fields": ("opened", "expires", "closed")}),
+        (None, {"fields": ("state", ("name", "host", "pid", "version"), ("held", "last_command"))}),
+        (gettext_lazy("Serves"), {"fields": (("tenant", "namespace"), "queue_names")}),
+        (gettext_lazy("Times"), {"fields": (("opened", "expires", "closed"),)}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -98,14 +98,18 @@ class WorkerSessionAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("worker"))
     def process(self, session: Any) -> Any:
-        return str(session)
+        return format_html('<span title="{}">{}</span>', session, session.name)
+
+    @admin.display(description=gettext_lazy("tenant / namespace"))
+    def scope(self, session: Any) -> Any:
+        return f"{session.tenant} / {session.namespace}"
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, session: Any) -> Any:
         kind = "active" if session.state_word == "open" else "later"
-        lost = session.expired_count and badge(
-            "warning", _("%(count)d expired leases: silent") % {"count": session.expired_count}
-        )
+        count = session.expired_count
+        silent = ngettext("%(count)d lease expired: silent", "%(count)d leases expired: silent", count)
+        lost = count and badge("warning", silent % {"count": count})
         return join([badge(kind, WORDS[session.state_word]), lost])
 
     @admin.display(description=gettext_lazy("leases"))

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 from ledgence.admin.actions import CANCEL, COPY, FORCE_EXPIRE, REPUBLISH, REQUEUE
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import ENDED, narrow_tasks
-from ledgence.admin.display import NOTHING, badge, join, json_block, link, moment
+from ledgence.admin.display import NOTHING, badge, join, json_block, link, moment, short
 from ledgence.admin.facts import TaskFacts, find_tasks
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import NEWEST, find_actions, find_attempts, find_events, outcome_badge
@@ -44,7 +44,7 @@ class TaskAdmin(LedgerAdmin):
     confirmed = (REQUEUE, COPY, CANCEL, REPUBLISH, FORCE_EXPIRE)
     deferred = ("data", "result", "digest")
     list_select_related = ("queue", "program")
-    list_display = ("id", "state", "program", "queue", "attempts", "error", "submitted", "finished")
+    list_display = ("task", "state", "program", "queue", "attempts", "submitted", "error", "finished")
     list_filter = (StateFilter, TaskQueueFilter)
     search_fields = ("id",)
     search_help_text = gettext_lazy("A task's id, a correlation key, program:NAME or queue:NAME, each in full.")
@@ -59,22 +59,17 @@ class TaskAdmin(LedgerAdmin):
     finished = moment_of("finished_at", gettext_lazy("finished at"))
 
     fieldsets = (
-        (None, {"fields": ("now", "program_name", "queue", "submitted", "finished", "copied_from")}),
+        (None, {"fields": ("now", ("program_name", "queue"), ("submitted", "finished", "copied_from"))}),
         (
             gettext_lazy("Terms"),
             {
                 "classes": ("collapse",),
                 "fields": (
                     "id",
-                    "tenant",
-                    "namespace",
+                    ("tenant", "namespace", "priority"),
                     "entry_point",
-                    "priority",
-                    "policy",
-                    "retry_on",
-                    "idempotency_key",
-                    "correlation_key",
-                    "traceparent",
+                    ("policy", "retry_on"),
+                    ("idempotency_key", "correlation_key", "traceparent"),
                     "revision",
                 ),
             },
@@ -82,6 +77,9 @@ class TaskAdmin(LedgerAdmin):
         (gettext_lazy("Data"), {"classes": ("collapse",), "fields": ("data_text",)}),
         (gettext_lazy("Result"), {"classes": ("collapse",), "fields": ("result_text",)}),
     )
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.fieldsets if obj is not None and obj.outcome == State.SUCCEEDED else self.fieldsets[:-1]
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-finished_at", "-pk") if request.GET.get("state") in ENDED else ("-pk",)
@@ -124,6 +122,10 @@ class TaskAdmin(LedgerAdmin):
             "operator_actions": find_actions(obj.pk),
         }
 
+    @admin.display(description=gettext_lazy("task"))
+    def task(self, task: Any) -> Any:
+        return short(task.pk)
+
     @admin.display(description=gettext_lazy("state"))
     def state(self, task: Any) -> Any:
         return state_badges(task.facts)
@@ -140,7 +142,7 @@ class TaskAdmin(LedgerAdmin):
         facts = task.facts
         if facts is None or facts.last_outcome in (None, "succeeded", "cancelled"):
             return NOTHING
-        return join([outcome_badge(facts.last_outcome), facts.error_class.rpartition(".")[2]])
+        return facts.error_class.rpartition(".")[2] or outcome_badge(facts.last_outcome)
 
     @admin.display(description=gettext_lazy("state"))
     def now(self, task: Any) -> Any:

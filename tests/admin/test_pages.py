@@ -236,7 +236,7 @@ def test_an_announced_intent_is_stuck_when_its_announcement_is_late_or_was_made_
 def test_a_session_with_expired_leases_looks_silent(ledger: Ledger, viewer: Client) -> None:
     assert "silent" not in shown(viewer, page_of("workersession"))
     expire_leases()
-    assert "1 expired leases: silent" in shown(viewer, page_of("workersession"))
+    assert "1 lease expired: silent" in shown(viewer, page_of("workersession"))
     assert str(ledger.active) in shown(viewer, page_of("workersession", "change", ledger.worker.session_id))
 
 

@@ -1,0 +1,131 @@
+"""System checks: what would stop Ledgence, or let it work worse than it could, told before it happens."""
+
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from importlib.machinery import PathFinder
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings as django_settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+
+from ledgence.conf import LedgenceSettings, get_settings
+
+#: The oldest PostgreSQL that the statements are tested on.
+POSTGRESQL_MIN = 15
+
+#: Another product's distribution, which installs its code into this package.
+NEIGHBOUR = "ledgence-worker"
+
+
+@register("ledgence")
+def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Check LEDGENCE, and that the database it names can hold the ledger; connects to nothing."""
+    try:
+        settings = get_settings()
+    except ImproperlyConfigured as error:
+        return [
+            Error(f"LEDGENCE cannot be used: {error}", hint="Correct it in the project's settings.", id="ledgence.E001")
+        ]
+    if settings.database not in connections:
+        return [
+            Error(
+                f"LEDGENCE['DATABASE'] is {settings.database!r}, which DATABASES does not have.",
+                hint=f"Name one of: {', '.join(connections)}.",
+                id="ledgence.E002",
+            )
+        ]
+    return list(_check_connection(settings))
+
+
+def _check_connection(settings: LedgenceSettings) -> Iterator[CheckMessage]:
+    connection = connections[settings.database]
+    if connection.vendor != "postgresql":
+        yield Error(
+            f"The ledger's database {settings.database!r} is {connection.vendor}.",
+            hint="Ledgence needs PostgreSQL. Let LEDGENCE['DATABASE'] name a database of it.",
+            id="ledgence.E003",
+        )
+        return
+    options = connection.settings_dict["OPTIONS"]
+    # Django's own value for READ COMMITTED is 1, and None leaves it to the server, which has it as its default.
+    if options.get("isolation_level") not in (None, 1):
+        yield Warning(
+            f"The ledger's database {settings.database!r} is used with another isolation level than READ COMMITTED.",
+            hint="Operations are written for READ COMMITTED: others make them fail as Busy when rows are contended.",
+            id="ledgence.W001",
+        )
+    if settings.hints and connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+        yield Warning(
+            f"Hints are on, but the ledger's database {settings.database!r} seems to stand behind a transaction pool.",
+            hint="LISTEN hears nothing through one. Set LEDGENCE['HINTS'] to False; workers then ask once a second.",
+            id="ledgence.W002",
+        )
+
+
+@register("ledgence")
+def check_time_zones(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Check that times carry their zone: the ledger's are the database's, and must mean the same everywhere."""
+    if django_settings.USE_TZ:
+        return []
+    return [
+        Error(
+            "USE_TZ is False: times read from the ledger would have no zone.",
+            hint="Set USE_TZ to True.",
+            id="ledgence.E004",
+        )
+    ]
+
+
+@register("ledgence")
+def check_neighbour(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Check that no other product has put its code into this package."""
+    if not (_is_installed(NEIGHBOUR) or _is_in_this_package("worker")):
+        return []
+    return [
+        Error(
+            f"The distribution {NEIGHBOUR} is another product, and installs files into this package.",
+            hint=f"Uninstall {NEIGHBOUR}, then reinstall django-ledgence and django-ledgence-worker.",
+            id="ledgence.E005",
+        )
+    ]
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _is_in_this_package(module: str) -> bool:
+    import ledgence
+
+    return PathFinder.find_spec(f"ledgence.{module}", ledgence.__path__) is not None
+
+
+@register(Tags.database)
+def check_server(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """Check the version of the ledger's server. Runs with ``check --database`` and ``migrate``."""
+    try:
+        database = get_settings().database
+    except ImproperlyConfigured:
+        return []
+    if database not in (databases or ()) or connections[database].vendor != "postgresql":
+        return []
+    connection: Any = connections[database]
+    connection.ensure_connection()
+    if connection.pg_version >= POSTGRESQL_MIN * 10_000:
+        return []
+    return [
+        Error(
+            f"The ledger's database {database!r} is PostgreSQL {connection.pg_version // 10_000}.",
+            hint=f"Ledgence needs PostgreSQL {POSTGRESQL_MIN} or newer.",
+            id="ledgence.E006",
+        )
+    ]

@@ -3,9 +3,7 @@
 import logging
 import os
 import socket
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from uuid import uuid4
 
@@ -26,9 +24,6 @@ from ledgence_worker.stopping import ExitCode, Interrupted, Stopping, stop_signa
 from ledgence_worker.systemd import ServiceManager
 
 logger = logging.getLogger("ledgence_worker.worker")
-
-#: Threads hand the interpreter over ten times as often as usual: the main loop and the settler take turns.
-SWITCH_SECONDS = 0.0005
 
 
 class Worker:
@@ -53,7 +48,6 @@ class Worker:
         """Work until stopped and return the exit code. Main thread only: it takes SIGTERM and SIGINT."""
         with ExitStack() as stack:
             stack.enter_context(stop_signals(self._stopping))
-            stack.enter_context(_switch_interval(SWITCH_SECONDS))
             stack.callback(self._pool.close)
             session = None
             try:
@@ -162,16 +156,6 @@ class Worker:
             except LedgenceError as error:
                 logger.warning("session not closed session=%s error=%s", session.session_id, error)
         self._service.close()
-
-
-@contextmanager
-def _switch_interval(seconds: float) -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(seconds)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def _own_version() -> str:

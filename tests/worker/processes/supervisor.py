@@ -28,6 +28,7 @@ def main(folder: Path) -> int:
     while not all(path.exists() for path in [*paths, folder / "three"]):
         pool.poll(0.02)
     words = [path.read_text().split() for path in paths]
+    (folder / "children").write_text(" ".join(pid for pids in words for pid in pids[:2]))
     (folder / "sessions").write_text(" ".join(pids[1] for pids in words))
     (folder / "launcher").write_text(str(launcher_pid()))
     (folder / "running.part").write_text(" ".join(sum(words, []) + [(folder / "three").read_text()]))

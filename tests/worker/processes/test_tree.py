@@ -63,7 +63,7 @@ def test_an_idle_thread_of_an_executor_does_not(keeper: Keeper) -> None:
     assert keeper.run("uses-executor").result == keeper.run("uses-executor").result
 
 
-@pytest.mark.parametrize("victim", ["supervisor", "launcher"])
+@pytest.mark.parametrize("victim", ["supervisor", "launcher", "launcher of a stopped supervisor"])
 def test_nothing_outlives_the_supervisor(tmp_path: Path, victim: str) -> None:
     pids: list[int] = []
     process = subprocess.Popen([sys.executable, supervisor.__file__, str(tmp_path)], stderr=subprocess.PIPE)
@@ -76,10 +76,15 @@ def test_nothing_outlives_the_supervisor(tmp_path: Path, victim: str) -> None:
             process.kill()
             doomed = [*pids, launcher]
         else:
+            if victim != "launcher":
+                process.send_signal(signal.SIGSTOP)
             os.kill(launcher, signal.SIGKILL)
-            # Only the launcher could find those that left their group.
-            doomed = [pid for pid in pids if str(pid) not in (tmp_path / "sessions").read_text().split()]
+            # Only the launcher could find the children, and only the supervisor those in the group.
+            outside = (tmp_path / ("sessions" if victim == "launcher" else "children")).read_text().split()
+            doomed = [pid for pid in pids if str(pid) not in outside]
+        assert doomed
         wait_until(lambda: not any(map(is_alive, doomed)), "the end of all processes", within=2.0)
+        process.send_signal(signal.SIGCONT)
         status = process.wait(10.0)
         assert status == (-9 if victim == "supervisor" else supervisor.LAUNCHER_LOST)
     finally:

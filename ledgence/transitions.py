@@ -1,7 +1,7 @@
 """How an operation runs: one short transaction, with a bounded wait for locks, and races told as Busy."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from django.db import OperationalError, connections, transaction
 
@@ -19,15 +19,16 @@ def sqlstate(error: BaseException) -> str | None:
 
 
 @contextmanager
-def transition(using: str, *, what: str) -> Iterator[None]:
+def transition(using: str, *, what: str, pipelined: bool = False) -> Iterator[None]:
     """Run a block atomically; inside a caller's transaction, behind a savepoint.
 
-    Waits for each lock at most LOCK_TIMEOUT_SECONDS. Raises Busy when a lock was not free or a race was lost: nothing
-    of the block stands, and the caller's transaction is still usable.
+    Waits for each lock at most LOCK_TIMEOUT_SECONDS. ``pipelined`` lets a worker's connection send several statements
+    at once (sql.send); the block must not use the ORM then. Raises Busy when a lock was not free or a race was lost:
+    nothing of the block stands, and the caller's transaction is still usable.
     """
     nested = connections[using].in_atomic_block
     try:
-        with transaction.atomic(using=using):
+        with sql.pipelined(using) if pipelined else nullcontext(), transaction.atomic(using=using):
             previous = sql.run("read_lock_timeout", using)[0][0] if nested else None
             if not getattr(connections[using], "has_lock_timeout", False):
                 set_lock_timeout(using, lock_timeout())

@@ -62,7 +62,7 @@ class WorkerConnections:
         if not hasattr(self._local, "wrapper"):
             settings = tune(connections.settings[self.using], role=role, pooled=is_pooled(self.using))
             self._local.wrapper = _wrapper_class(settings["ENGINE"])(settings, self.using)
-            self._local.wrapper.has_lock_timeout = not is_pooled(self.using)
+            self._local.wrapper.has_lock_timeout = self._local.wrapper.can_pipeline = not is_pooled(self.using)
             # Closed by close() from another thread, when its own has ended.
             self._local.wrapper.inc_thread_sharing()
             with self._lock:
@@ -80,4 +80,6 @@ class WorkerConnections:
 @cache
 def _wrapper_class(engine: str) -> Any:
     """Return the engine's wrapper, which with DEBUG does not keep every statement: a worker runs for ever."""
-    return type("WorkerDatabaseWrapper", (load_backend(engine).DatabaseWrapper,), {"queries_logged": False})
+    return type(
+        "WorkerDatabaseWrapper", (load_backend(engine).DatabaseWrapper,), {"queries_logged": False, "pipeline": None}
+    )

@@ -1,7 +1,7 @@
 """Acquisition: due intents become leases of the session that asks."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,10 @@ from ledgence_worker import limits
 from ledgence_worker.errors import InvalidInput, NotFound, OutOfOrder, SessionExpired
 from ledgence_worker.protocol import Acquire, Acquired, Assignment, EarlierAttempt
 
+# Others look for the same head at the same time; what they hold is skipped, so look at more than is needed, and at
+# still more while that is not enough.
+LOOK = 4
+LOOK_MAX = 64
 #: The highest number that a channel's column holds.
 CHANNEL_MAX = 32_767
 
@@ -28,13 +32,18 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
     Raises NotFound, SessionExpired, OutOfOrder, InvalidInput, Busy.
     """
     check_acquire(command)
-    with transition(using, what="acquire"):
-        replayed = open_channel(command.session_id, command.channel, command.sequence, using=using)
-        settled = tuple(settle_held(command.session_id, command.settlements, using=using))
+    with transition(using, what="acquire", pipelined=True):
+        # Sent before anything is read: one round trip for all of it. A repeated command settles nothing twice, and an
+        # error rolls everything back.
+        channel = lock_channel(command.session_id, command.channel, using=using)
+        settle_answers = settle_held(command.session_id, command.settlements, using=using)
+        due = search.look(command.session_id, LOOK * command.capacity, using=using)
+        replayed = open_channel(command.session_id, command.channel, command.sequence, channel(), using=using)
+        settled = tuple(settle_answers())
         if replayed is not None:
             assignments, lost = replayed
             return Acquired(assignments=assignments, lost=lost, settled=settled)
-        taken = take_due(command.session_id, command.capacity, search, using=using) if command.capacity else []
+        taken = take_due(command.session_id, command.capacity, due, search, using=using)
         if not taken and not settled and not record_empty:
             return None
         record_answer(command.session_id, command.channel, command.sequence, taken, using=using)
@@ -60,9 +69,13 @@ def check_channel(what: str, channel: int, sequence: int) -> None:
 type Recorded = tuple[tuple[Assignment, ...], tuple[tuple[UUID, int], ...]]
 
 
-def open_channel(session_id: UUID, channel: int, sequence: int, *, using: str) -> Recorded | None:
-    """Lock a channel for the command ``sequence``; return what is recorded if it was answered before."""
-    rows = sql.run("lock_channel", using, {"session": session_id, "channel": channel})
+def lock_channel(session_id: UUID, channel: int, *, using: str) -> Callable[[], sql.Rows]:
+    """Lock a channel for one command, making it on first use."""
+    return sql.send("lock_channel", using, {"session": session_id, "channel": channel})
+
+
+def open_channel(session_id: UUID, channel: int, sequence: int, rows: sql.Rows, *, using: str) -> Recorded | None:
+    """Check the command ``sequence`` against its locked channel; return what is recorded if it was answered before."""
     if not rows:
         raise NotFound(f"Worker session {session_id} does not exist; open one.")
     last, tasks, attempts, live = rows[0]
@@ -83,7 +96,7 @@ def find_recorded(session_id: UUID, tasks: Sequence[UUID], attempts: Sequence[in
 
 
 def record_answer(session_id: UUID, channel: int, sequence: int, taken: Sequence[Assignment], *, using: str) -> None:
-    sql.run(
+    sql.send(
         "record_answer",
         using,
         {
@@ -96,20 +109,21 @@ def record_answer(session_id: UUID, channel: int, sequence: int, taken: Sequence
     )
 
 
-def take_due(session_id: UUID, capacity: int, search: DueSearch, *, using: str) -> list[Assignment]:
-    """Take up to ``capacity`` due intents, looking further while others hold the first ones."""
+def take_due(
+    session_id: UUID, capacity: int, due: Callable[[], list[UUID]], search: DueSearch, *, using: str
+) -> list[Assignment]:
+    """Take up to ``capacity`` of the intents that a search found, looking further while others hold the first ones."""
     taken: list[Assignment] = []
-    looked = capacity
-    while len(taken) < capacity:
-        # Others look for the same head at the same time; what they hold is skipped, so look at more than is needed.
-        looked *= 4
-        found = search.find(session_id, looked, using=using)
+    looked = LOOK * capacity
+    while capacity:
+        found = due()
         seen = {a.task_id for a in taken}
-        wanted = [task for task in found if task not in seen]
-        if wanted:
+        if wanted := [task for task in found if task not in seen]:
             taken += take(session_id, wanted, None, capacity - len(taken), authorize=True, using=using)
-        if len(found) < looked or looked > 64 * capacity:
+        if len(taken) == capacity or len(found) < looked or looked > LOOK_MAX * capacity:
             break
+        looked *= LOOK
+        due = search.look(session_id, looked, using=using)
     return taken
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.models import Queue, WorkerSession
-from ledgence.operations.acquire import check_channel, open_channel, record_answer, take
+from ledgence.operations.acquire import check_channel, lock_channel, open_channel, record_answer, take
 from ledgence.transitions import transition
 from ledgence_worker.errors import Busy
 from ledgence_worker.protocol import Assignment
@@ -53,7 +53,8 @@ def claim(session_id: UUID, channel: int, sequence: int, dispatches: Sequence[Di
     check_channel("claim", channel, sequence)
     wanted = sorted(set(dispatches), key=lambda d: (d.task_id, d.generation))
     with transition(using, what="claim"):
-        recorded = open_channel(session_id, channel, sequence, using=using)
+        locked = lock_channel(session_id, channel, using=using)()
+        recorded = open_channel(session_id, channel, sequence, locked, using=using)
         session = WorkerSession.objects.using(using).get(pk=session_id)
         if recorded is not None:
             return _replay(*recorded, wanted, session, using=using)

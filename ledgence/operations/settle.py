@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from uuid import UUID
 
@@ -19,8 +19,8 @@ def settle(session_id: UUID, settlements: Sequence[Settlement], *, using: str) -
     Raises InvalidInput before anything is written, and Busy when a lock was not free within the time-out.
     """
     check_settlements(settlements)
-    with transition(using, what="settle"):
-        return settle_held(session_id, settlements, using=using)
+    with transition(using, what="settle", pipelined=True):
+        return settle_held(session_id, settlements, using=using)()
 
 
 def release(session_id: UUID, owners: Sequence[Owner], *, using: str) -> list[Settled]:
@@ -44,13 +44,17 @@ def check_settlements(settlements: Sequence[Settlement]) -> None:
             strict_json.loads(settlement.result, what=f"{what}: result", limit=limits.RESULT_BYTES)
 
 
-def settle_held(session_id: UUID, settlements: Sequence[Settlement], *, using: str) -> list[Settled]:
-    """Settle inside a transaction that the caller holds open (see acquire, which settles in its own commit)."""
+def settle_held(session_id: UUID, settlements: Sequence[Settlement], *, using: str) -> Callable[[], list[Settled]]:
+    """Settle inside a transaction that the caller holds open: send it, and return what fetches the answers."""
     if not settlements:
-        return []
+        return list
     columns = _columns(session_id, settlements)
-    sql.run("lock_leases", using, columns)
-    ended = sql.run("end_attempts", using, {**columns, "live": True})
+    sql.send("lock_leases", using, columns)
+    ended = sql.send("end_attempts", using, {**columns, "live": True})
+    return lambda: _answer(session_id, settlements, ended(), using=using)
+
+
+def _answer(session_id: UUID, settlements: Sequence[Settlement], ended: sql.Rows, *, using: str) -> list[Settled]:
     answers = {
         (task, number): Settled(task_id=task, number=number, status=SettleStatus.ACCEPTED, consequence=consequence)
         for task, number, consequence, _ in ended

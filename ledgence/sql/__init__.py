@@ -56,7 +56,8 @@ def pipelined(using: str) -> Iterator[None]:
         yield
         return
     connection.ensure_connection()
-    with connection.connection.pipeline() as connection.pipeline:
+    # The pipeline raises the driver's own errors when it reads answers.
+    with connection.wrap_database_errors, connection.connection.pipeline() as connection.pipeline:
         try:
             yield
         finally:
@@ -66,7 +67,8 @@ def pipelined(using: str) -> Iterator[None]:
 def _rows(cursor: Any, using: str) -> Rows:
     if cursor.pgresult is None:
         connection: Any = connections[using]
-        connection.pipeline.sync()
+        with connection.wrap_database_errors:
+            connection.pipeline.sync()
     return cursor.fetchall() if cursor.pgresult.status == ExecStatus.TUPLES_OK else []
 
 

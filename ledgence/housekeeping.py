@@ -16,6 +16,7 @@ logger = logging.getLogger("ledgence.housekeeping")
 
 PERIOD_SECONDS = 5.0
 SHORTEST_SECONDS = 0.05
+FAILURE_SECONDS = 1.0
 SNAPSHOT_PERIOD_SECONDS = 60.0
 SNAPSHOT_SECONDS = 60.0
 
@@ -42,16 +43,23 @@ class Housekeeping:
 
     def run(self) -> None:
         """Run until stop(). A failure is logged and tried again with the next turn."""
-        wait = 0.0
-        while not self._stop.wait(wait):
+        self._wait = 0.0
+        while not self._stop.wait(self._wait):
             try:
-                wait = self.turn()
+                self._wait = self.turn()
                 self.succeeded_at = time.monotonic()
             except (Error, Busy) as error:
                 logger.warning("housekeeping failed, trying again error=%s", error)
-                self._connections.use("housekeeping").close()
-                wait = 1.0
+                self._pause()
+            except Exception:
+                # Nobody watches this thread: it must not die of what was not foreseen.
+                logger.exception("housekeeping failed, trying again")
+                self._pause()
         self._connections.close()
+
+    def _pause(self) -> None:
+        self._connections.use("housekeeping").close()
+        self._wait = FAILURE_SECONDS
 
     def turn(self) -> float:
         """Do what is due and return the seconds until the next turn."""

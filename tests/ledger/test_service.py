@@ -1,6 +1,7 @@
 """The task service in process: a worker's own connections, which send several statements at once."""
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -42,6 +43,11 @@ def session(service: DatabaseTaskService):
     return service.open_session(command).session_id
 
 
+def own_connection() -> Any:
+    """The calling thread's connection. Any: a worker's has attributes of its own."""
+    return connections[USING]
+
+
 def command(session, sequence: int, capacity: int = 4, **options) -> Acquire:
     return Acquire(session_id=session, channel=0, sequence=sequence, capacity=capacity, **options)
 
@@ -61,8 +67,8 @@ def test_settles_and_acquires_in_one_command_and_repeats_both(service, session):
 def test_the_statements_of_a_command_travel_together(service, session):
     submit_tasks(2)
     service.acquire(command(session, 1, capacity=1))
-    assert connections[USING].can_pipeline
-    assert connections[USING].pipeline is None
+    assert own_connection().can_pipeline
+    assert own_connection().pipeline is None
 
 
 def test_a_lock_that_is_not_free_is_busy_and_the_connection_goes_on(service, session):
@@ -119,7 +125,7 @@ def test_a_database_that_is_away_is_unavailable_and_the_next_call_connects_anew(
 def test_bad_input_is_refused_before_anything_is_sent(service, session):
     with pytest.raises(InvalidInput):
         service.acquire(command(session, 1, capacity=-1))
-    assert connections[USING].pipeline is None
+    assert own_connection().pipeline is None
 
 
 def test_a_wait_ends_with_an_interruption_and_its_empty_answer_is_recorded(service, session):

@@ -1,0 +1,69 @@
+"""Housekeeping: it ends what has expired, soon, and outlives its own failures."""
+
+import threading
+
+import pytest
+from django.db import OperationalError
+
+from ledgence import housekeeping as module
+from ledgence.housekeeping import Housekeeping, warn_of_old_snapshots
+from tests.ledger.actors import USING, Worker, execute, submit_task
+from tests.ledger.rivals import Rival
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DEADLINE_SECONDS = 20.0
+
+
+@pytest.fixture
+def housekeeping():
+    made = Housekeeping(USING)
+    yield made
+    made.close()
+
+
+def test_a_turn_ends_expired_leases_and_returns_when_the_next_is_due(housekeeping, monkeypatch):
+    monkeypatch.setattr(housekeeping._connections, "use", lambda role: None)
+    task = submit_task()
+    Worker().acquire(1)
+    assert 0 < housekeeping.turn() <= module.PERIOD_SECONDS
+    execute("update ledgence_lease set expires_at = clock_timestamp() - interval '1 microsecond'")
+    housekeeping.turn()
+    assert execute("select outcome from ledgence_attempt where task_id = %s", [task]) == [("lost",)]
+
+
+def test_the_next_turn_is_when_the_next_lease_expires(housekeeping, monkeypatch):
+    monkeypatch.setattr(housekeeping._connections, "use", lambda role: None)
+    submit_task()
+    Worker().acquire(1)
+    execute("update ledgence_lease set expires_at = clock_timestamp() + interval '2 seconds'")
+    assert 1 < housekeeping.turn() <= 2.1
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), RuntimeError("not foreseen")])
+def test_a_failure_is_logged_and_tried_again(housekeeping, monkeypatch, caplog, error):
+    again = threading.Event()
+    turns = []
+
+    def turn():
+        turns.append(1)
+        if len(turns) == 1:
+            raise error
+        again.set()
+        return 60.0
+
+    monkeypatch.setattr(module, "FAILURE_SECONDS", 0.01)
+    monkeypatch.setattr(housekeeping, "turn", turn)
+    housekeeping.start()
+    assert again.wait(DEADLINE_SECONDS), f"no second turn after {error!r}"
+    assert "trying again" in caplog.text
+
+
+def test_a_snapshot_that_is_old_is_named(monkeypatch, caplog):
+    monkeypatch.setattr(module, "SNAPSHOT_SECONDS", 0.0)
+    with Rival() as rival, rival.transaction():
+        # An open cursor holds its snapshot.
+        rival.execute("declare held cursor for select * from ledgence_task")
+        assert rival.pid in [pid for pid, _ in warn_of_old_snapshots(USING)]
+    assert f"pid={rival.pid}" in caplog.text
+    assert rival.pid not in [pid for pid, _ in warn_of_old_snapshots(USING)]

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.bounds import newest
+from ledgence.admin.bounds import among, newest
 from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_block, link, short
 from ledgence.admin.facts import error_class
 from ledgence.admin.filters import WordFilter
@@ -87,7 +87,8 @@ class AttemptAdmin(LedgerAdmin):
         if not term:
             return queryset, False
         try:
-            return queryset.filter(task=UUID(term)), False
+            # In no order, or the planner may prefer to walk all attempts in that order.
+            return queryset.filter(among(Attempt.objects.filter(task=UUID(term)).values("pk"))), False
         except ValueError:
             return queryset.none(), False
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin.views.main import ChangeList
-from django.core.paginator import Paginator
+from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
@@ -31,6 +31,14 @@ class CappedPaginator(Rows):
     @cached_property
     def count(self) -> int:
         return min(self.found, CAP)
+
+    def page(self, number: Any) -> Any:
+        """Return one page. Its keys are found first: the pages before it are then skipped in the index, unread."""
+        number = self.validate_number(number)
+        rows: Any = self.object_list
+        first = (number - 1) * self.per_page
+        keys = list(rows.values_list("pk", flat=True)[first : min(first + self.per_page, self.count)])
+        return Page(rows.filter(pk__in=keys), number, self)
 
     @property
     def is_capped(self) -> bool:

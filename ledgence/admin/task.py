@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.actions import CANCEL, COPY, FORCE_EXPIRE, REPUBLISH, REQUEUE
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.bounds import ENDED, narrow_tasks
+from ledgence.admin.bounds import ENDED, among, narrow_tasks
 from ledgence.admin.display import NOTHING, badge, join, json_block, link, moment, short
 from ledgence.admin.facts import TaskFacts, find_tasks
 from ledgence.admin.filters import QueueFilter, WordFilter
@@ -102,7 +102,8 @@ class TaskAdmin(LedgerAdmin):
         try:
             return tasks.filter(pk=UUID(term))
         except ValueError:
-            return tasks.filter(correlation_key=term)
+            # In no order, or the planner may prefer to walk all tasks in that order.
+            return tasks.filter(among(Task.objects.filter(correlation_key=term).values("pk")))
 
     def describe_rows(self, rows: list[Any]) -> list[Any]:
         facts = find_tasks([task.pk for task in rows])

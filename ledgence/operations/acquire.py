@@ -70,12 +70,15 @@ type Recorded = tuple[tuple[Assignment, ...], tuple[tuple[UUID, int], ...]]
 
 
 def lock_channel(session_id: UUID, channel: int, *, using: str) -> Callable[[], sql.Rows]:
-    """Lock a channel for one command, making it on first use."""
+    """Lock a channel for one command; open_channel makes it on first use."""
     return sql.send("lock_channel", using, {"session": session_id, "channel": channel})
 
 
 def open_channel(session_id: UUID, channel: int, sequence: int, rows: sql.Rows, *, using: str) -> Recorded | None:
     """Check the command ``sequence`` against its locked channel; return what is recorded if it was answered before."""
+    if not rows:
+        sql.run("make_channel", using, {"session": session_id, "channel": channel})
+        rows = lock_channel(session_id, channel, using=using)()
     if not rows:
         raise NotFound(f"Worker session {session_id} does not exist; open one.")
     last, tasks, attempts, live = rows[0]

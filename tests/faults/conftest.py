@@ -3,11 +3,15 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
+from django.db import connections
 
+from tests.faults.commit_proxy import CommitProxy
 from tests.faults.site import LEASE_SECONDS, Site
+from tests.servers import Server, own_server
 
 
 @pytest.fixture
@@ -44,3 +48,51 @@ def old_snapshot(database_url: str) -> Iterator[None]:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.execute("SELECT count(*) FROM ledgence_task")
         yield
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that only the fault tests use, so that they may crash it."""
+    with own_server(tmp_path_factory.mktemp("own")) as made:
+        yield made
+
+
+@pytest.fixture
+def own_site(
+    server: Server, django_db_blocker, shared_settings: None, tmp_path: Path, lease_seconds: float
+) -> Iterator[Site]:
+    """A site on the tests' own server, which this process reaches under the alias "own"."""
+    url = server.url(server.make_database())
+    with (
+        django_db_blocker.unblock(),
+        database_alias("own", url),
+        checked(Site("own", url, tmp_path, lease_seconds)) as made,
+    ):
+        yield made
+
+
+@contextlib.contextmanager
+def database_alias(alias: str, url: str) -> Iterator[None]:
+    """Let Django know another database for a while."""
+    options = parse_qs(urlsplit(url).query)
+    known = connections.settings["default"]
+    connections.settings[alias] = known | {
+        "NAME": urlsplit(url).path.removeprefix("/"),
+        "USER": urlsplit(url).username or "",
+        "HOST": urlsplit(url).hostname or "",
+        "PORT": str(urlsplit(url).port or ""),
+        "OPTIONS": {name: values[0] for name, values in options.items()},
+    }
+    try:
+        yield
+    finally:
+        connections[alias].close()
+        del connections[alias]
+        del connections.settings[alias]
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[CommitProxy]:
+    made = CommitProxy(server.port)
+    yield made
+    made.close()

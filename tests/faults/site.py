@@ -89,6 +89,10 @@ class Site:
     def open(self, gate: str) -> None:
         Path(gate).touch()
 
+    def reconnect(self) -> None:
+        """Drop this process's own connection, after the server's end was cut."""
+        connections[self.alias].close()
+
     def is_open(self, gate: str) -> bool:
         return Path(gate).exists()
 
@@ -109,6 +113,10 @@ class Site:
         found = self.wait_until(look, f"user code of {line.strip()}")
         assert found is not None
         return found
+
+    def wait_for_starts(self, count: int) -> None:
+        """Wait until user code has started that many times."""
+        self.wait_until(lambda: sum(self.starts().values()) >= count, f"{count} starts")
 
     def signal(self, process: int, signum: signal.Signals) -> None:
         """Signal a process that wait_for_start() returned."""
@@ -140,14 +148,21 @@ class Site:
     def leases(self) -> int:
         return Lease.objects.using(self.alias).count()
 
-    def waiting_sessions(self) -> list[str]:
-        """Return the names of the sessions of this database that wait for a lock."""
+    def sessions(self, name: str = "ledgence %", *, waiting: bool = False) -> list[int]:
+        """Return the server's processes for workers' connections of that name; only those that wait for a lock."""
+        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE %s"
+        if waiting:
+            query += " AND wait_event_type = 'Lock'"
         with connections[self.alias].cursor() as cursor:
-            cursor.execute(
-                "SELECT application_name FROM pg_stat_activity"
-                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            return [name for (name,) in cursor.fetchall()]
+            cursor.execute(query, [name])
+            return [pid for (pid,) in cursor.fetchall()]
+
+    def terminate(self, name: str = "ledgence %") -> int:
+        """End every worker's connection of that name, and return how many there were."""
+        found = self.sessions(name)
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) pid", [found])
+        return len(found)
 
     def check(self) -> list[str]:
         """Return what is wrong at the end of a test: processes left, invariants broken, work lost or started twice."""

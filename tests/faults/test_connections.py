@@ -3,8 +3,8 @@
 import re
 import time
 
-import psycopg
 import pytest
+from django.db import connection
 
 from ledgence.models import State
 from ledgence_worker.stopping import ExitCode
@@ -16,27 +16,10 @@ pytestmark = pytest.mark.process
 POLL_SECONDS = 5.0
 
 
-def sessions(database_url: str, name: str = "ledgence %") -> list[int]:
-    """Return the server's processes for the connections of that name."""
-    with psycopg.connect(database_url) as connection:
-        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE %s"
-        return [pid for (pid,) in connection.execute(query, [name])]
-
-
-def terminate(database_url: str, name: str = "ledgence %") -> int:
-    """End every connection of that name, and return how many there were."""
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        query = (
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name LIKE %s"
-        )
-        return len(connection.execute(query, [name]).fetchall())
-
-
-def test_idle_worker_whose_connections_all_died_runs_the_next_task_soon(site: Site, database_url: str) -> None:
+def test_idle_worker_whose_connections_all_died_runs_the_next_task_soon(site: Site) -> None:
     worker = site.worker()
-    site.wait_until(lambda: len(sessions(database_url)) >= 3, "the worker's connections")
-    assert terminate(database_url) >= 3
+    site.wait_until(lambda: len(site.sessions()) >= 3, "the worker's connections")
+    assert site.terminate() >= 3
     began = time.monotonic()
     task = site.submit("echo", "hello")
     assert site.wait_for_end(task) is State.SUCCEEDED
@@ -46,13 +29,13 @@ def test_idle_worker_whose_connections_all_died_runs_the_next_task_soon(site: Si
 
 
 @pytest.mark.slow
-def test_connections_that_die_again_and_again_under_load(site: Site, database_url: str) -> None:
+def test_connections_that_die_again_and_again_under_load(site: Site) -> None:
     worker = site.worker(concurrency=2)
     tasks = [site.submit("hold-gil", 0.02) for _ in range(100)]
     rounds = 0
     while site.leases() or any(task.state is State.QUEUED for task in tasks[-1:]):
-        rounds += bool(terminate(database_url))
-        site.wait_until(lambda: sessions(database_url), "a connection")
+        rounds += bool(site.terminate())
+        site.wait_until(lambda: site.sessions(), "a connection")
     assert rounds >= 3
     for task in tasks:
         assert site.wait_for_end(task) is State.SUCCEEDED
@@ -61,12 +44,12 @@ def test_connections_that_die_again_and_again_under_load(site: Site, database_ur
 
 
 @pytest.mark.slow
-def test_program_whose_own_connection_dies_gets_a_new_one_with_the_next_attempt(site: Site, database_url: str) -> None:
+def test_program_whose_own_connection_dies_gets_a_new_one_with_the_next_attempt(site: Site) -> None:
     worker = site.worker()
     asked = site.submit("ask-database")
     assert site.wait_for_end(asked) is State.SUCCEEDED
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("SELECT pg_terminate_backend(%s, 5000)", [asked.result()[0]])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [asked.result()[0]])
     again = site.submit("ask-database")
     assert site.wait_for_end(again) is State.SUCCEEDED
     assert again.result()[0] != asked.result()[0]
@@ -74,53 +57,49 @@ def test_program_whose_own_connection_dies_gets_a_new_one_with_the_next_attempt(
     assert worker.stop() == ExitCode.CLEAN
 
 
-def test_dead_listener_listens_again(site: Site, database_url: str) -> None:
+def test_dead_listener_listens_again(site: Site) -> None:
     worker = site.worker()
-    [before] = site.wait_until(lambda: sessions(database_url, "ledgence listener"), "the listener")
-    assert terminate(database_url, "ledgence listener") == 1
+    [before] = site.wait_until(lambda: site.sessions("ledgence listener"), "the listener")
+    assert site.terminate("ledgence listener") == 1
     task = site.submit("echo")
     assert site.wait_for_end(task) is State.SUCCEEDED
-    [after] = site.wait_until(lambda: sessions(database_url, "ledgence listener"), "the listener to be back")
+    [after] = site.wait_until(lambda: site.sessions("ledgence listener"), "the listener to be back")
     assert after != before
     assert worker.stop() == ExitCode.CLEAN
 
 
-def test_without_hints_work_is_found_by_polling(site: Site, database_url: str) -> None:
+def test_without_hints_work_is_found_by_polling(site: Site) -> None:
     worker = site.worker(ZOO_HINTS="off")
     for _ in range(3):
         began = time.monotonic()
         assert site.wait_for_end(site.submit("echo")) is State.SUCCEEDED
         assert time.monotonic() - began < POLL_SECONDS
-    assert not sessions(database_url, "ledgence listener")
+    assert not site.sessions("ledgence listener")
     assert worker.stop() == ExitCode.CLEAN
 
 
-def test_no_transaction_stays_open_while_a_program_runs(site: Site, database_url: str) -> None:
+def test_no_transaction_stays_open_while_a_program_runs(site: Site) -> None:
     worker = site.worker(concurrency=2)
     task = site.submit("wait", site.gate())
     site.wait_for_start(task)
-    with psycopg.connect(database_url, autocommit=True) as connection:
-
-        def open_transactions() -> list[tuple[str, str]]:
-            query = (
-                "SELECT application_name, state FROM pg_stat_activity WHERE datname = current_database()"
-                " AND pid <> pg_backend_pid() AND application_name LIKE 'ledgence %' AND xact_start IS NOT NULL"
-                " AND clock_timestamp() - xact_start > interval '1 second'"
-            )
-            return connection.execute(query).fetchall()
-
+    query = (
+        "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name LIKE 'ledgence %%' AND clock_timestamp() - xact_start > interval '1 second'"
+    )
+    with connection.cursor() as cursor:
         for _ in range(20):
-            assert open_transactions() == []
+            cursor.execute(query)
+            assert cursor.fetchall() == []
             time.sleep(0.1)
     site.open(site.gate())
     assert site.wait_for_end(task) is State.SUCCEEDED
     assert worker.stop() == ExitCode.CLEAN
 
 
-def test_log_tells_of_an_outage_once_and_of_nothing_secret(site: Site, database_url: str) -> None:
+def test_log_tells_of_an_outage_once_and_of_nothing_secret(site: Site) -> None:
     worker = site.worker()
-    site.wait_until(lambda: sessions(database_url), "the worker's connections")
-    terminate(database_url)
+    site.wait_until(lambda: site.sessions(), "the worker's connections")
+    site.terminate()
     assert site.wait_for_end(site.submit("echo", "a payload that no log may show")) is State.SUCCEEDED
     assert worker.stop() == ExitCode.CLEAN
     assert "a payload" not in worker.output

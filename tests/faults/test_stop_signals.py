@@ -74,7 +74,7 @@ def test_while_it_takes_work_what_it_got_is_given_back_at_once(site: Site, datab
         # Taking work inserts an attempt, which waits for this lock.
         holder.execute("LOCK TABLE ledgence_attempt IN SHARE MODE")
         task = site.submit("echo")
-        site.wait_until(site.waiting_sessions, "the worker's acquisition to wait for the lock")
+        site.wait_until(lambda: site.sessions(waiting=True), "the worker's acquisition to wait for the lock")
         worker.send(signal.SIGTERM)
         worker.wait_for_log("worker draining")
     assert worker.wait() == ExitCode.CLEAN

@@ -27,8 +27,15 @@ class Listener:
     pooler that accepts LISTEN and delivers nothing. It then connects anew, ever more rarely.
     """
 
-    def __init__(self, connections: WorkerConnections, on_cancel: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        connections: WorkerConnections,
+        *,
+        concerns: Callable[[set[str]], bool],
+        on_cancel: Callable[[], None],
+    ) -> None:
         self._connections = connections
+        self._concerns = concerns
         self._on_cancel = on_cancel
         self._own_channel = f"ledgence_{uuid4().hex}"
         self._heard = threading.Condition()
@@ -41,7 +48,7 @@ class Listener:
 
     @property
     def count(self) -> int:
-        """How many hints were heard. Read it before looking for work; wait_past() then misses none."""
+        """How many hints of concern were heard. Read it before looking for work; wait_past() then misses none."""
         return self._count
 
     def wait_past(self, count: int, timeout: float) -> bool:
@@ -100,7 +107,9 @@ class Listener:
         if channel == self._own_channel:
             self.is_hearing = True
             return
+        words = set(payload.split())
         # EVERYTHING stands for more words than fit, a cancellation perhaps among them.
-        if not {hints.CANCEL, hints.EVERYTHING}.isdisjoint(payload.split()):
+        if not words.isdisjoint({hints.CANCEL, hints.EVERYTHING}):
             self._on_cancel()
-        self.stir()
+        if self._concerns(words):
+            self.stir()

@@ -18,6 +18,7 @@ from ledgence.operations.due import DueSearch
 from ledgence.operations.renew import renew
 from ledgence.operations.sessions import close_session, extend_session, open_session
 from ledgence.operations.settle import release, settle
+from ledgence.served_queues import ServedQueues
 from ledgence.transitions import sqlstate
 from ledgence.worker_connections import WorkerConnections
 from ledgence_worker.errors import Unavailable
@@ -48,7 +49,12 @@ class DatabaseTaskService:
         self._connections = WorkerConnections(using)
         #: Called by the listener, at a hint that owners of leases should renew at once.
         self.on_cancel = on_cancel
-        self._listener = Listener(self._connections, lambda: self.on_cancel()) if get_settings().hints else None
+        self._queues = ServedQueues(using)
+        self._listener = (
+            Listener(self._connections, concerns=self._queues.concern, on_cancel=lambda: self.on_cancel())
+            if get_settings().hints
+            else None
+        )
         self._interrupted = threading.Event()
         self._searches: dict[tuple[UUID, int], DueSearch] = {}
 
@@ -80,6 +86,8 @@ class DatabaseTaskService:
 
     def _wait_for_work(self, session_id: UUID, heard: int, deadline: float, search: DueSearch) -> None:
         """Return at a hint, at the deadline, when interrupted, or when a probe finds due work."""
+        with self._calling("acquire"):
+            self._queues.refresh(session_id)
         while not self._interrupted.is_set():
             poll = min(random.uniform(*POLL_SECONDS), deadline - time.monotonic())  # noqa: S311 - jitter is no secret
             if poll <= 0 or self._pause(heard, poll):

@@ -73,7 +73,7 @@ def inherited(event: CloudEvent) -> Any:
         except FileNotFoundError:
             # The descriptor by which the folder was listed.
             continue
-    child = subprocess.run(["ls", "/proc/self/fd"], capture_output=True, text=True, check=True)
+    child = subprocess.run(["ls", "/proc/self/fd"], capture_output=True, text=True, check=True, close_fds=False)
     return {"own": descriptors, "grandchild": child.stdout.split(), "environment": dict(os.environ), "path": sys.path}
 
 

@@ -14,8 +14,9 @@ from ledgence_worker.errors import (
 )
 
 if TYPE_CHECKING:
-    from ledgence.api import NewTask, aget, asubmit, asubmit_many, get, submit, submit_many
+    from ledgence.api import aget, asubmit, asubmit_many, get, submit, submit_many
     from ledgence.handle import NotFinished, TaskFailed, TaskHandle
+    from ledgence.new_task import NewTask
 
 __all__ = [
     "Backoff",
@@ -41,8 +42,9 @@ __all__ = [
 ]
 
 _LAZY = {
-    **dict.fromkeys(("NewTask", "aget", "asubmit", "asubmit_many", "get", "submit", "submit_many"), "ledgence.api"),
+    **dict.fromkeys(("aget", "asubmit", "asubmit_many", "get", "submit", "submit_many"), "ledgence.api"),
     **dict.fromkeys(("NotFinished", "TaskFailed", "TaskHandle"), "ledgence.handle"),
+    "NewTask": "ledgence.new_task",
 }
 
 

@@ -1,9 +1,7 @@
 """What applications call: submit work, and get at it again."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -12,63 +10,25 @@ from django.utils import timezone
 from ledgence.conf import get_settings
 from ledgence.handle import TaskHandle
 from ledgence.models import Task
+from ledgence.new_task import NewTask, SubmitOptions
 from ledgence.operations.submit import Submission
 from ledgence.operations.submit import submit as submit_batch
 from ledgence.policy import resolve
 from ledgence_worker import limits, strict_json
 from ledgence_worker.errors import InvalidInput, NotFound
 from ledgence_worker.identifiers import check_identifier
-from ledgence_worker.programs import UNSET, Backoff, Defaults, Program, Unset, catalogue, find, retry_word
+from ledgence_worker.programs import Defaults, Program, Unset, catalogue, find, retry_word
 
 PRIORITIES = range(limits.PRIORITY_MIN, limits.PRIORITY_MAX + 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTask:
-    """One task to submit. The fields are the arguments of submit()."""
-
-    program: Program[Any] | str
-    data: Any = None
-    version: str | None = None
-    queue: str | None = None
-    tenant: str | None = None
-    namespace: str | None = None
-    idempotency_key: str | None = None
-    correlation_key: str | None = None
-    priority: int = 0
-    run_after: datetime | None = None
-    max_attempts: int | Unset = UNSET
-    timeout: float | None | Unset = UNSET
-    backoff: Backoff | Unset = UNSET
-    retry_on: tuple[Any, ...] | Unset = UNSET
-    traceparent: str | None = None
-
-    @property
-    def terms(self) -> tuple[Any, ...]:
-        """Everything but data and keys: tasks with equal terms are validated once."""
-        return (
-            self.program,
-            self.version,
-            self.queue,
-            self.tenant,
-            self.namespace,
-            self.priority,
-            self.run_after,
-            self.max_attempts,
-            self.timeout,
-            self.backoff,
-            self.retry_on,
-        )
-
-
-def submit(program: Program[Any] | str, data: Any = None, *, using: str | None = None, **options: Any) -> TaskHandle:
+def submit(
+    program: Program[Any] | str, data: Any = None, *, using: str | None = None, **options: Unpack[SubmitOptions]
+) -> TaskHandle:
     """Submit one task in the caller's transaction: it exists exactly if that commits.
 
-    ``data`` is strict JSON (at most 1 MiB, 64 deep). Options: ``version`` (else the only registered one), ``queue``,
-    ``tenant``, ``namespace``, ``idempotency_key`` (a repeat returns the first task; other content is a Conflict),
-    ``correlation_key`` (at most 255 bytes each), ``priority`` (-100 to 100, higher first), ``run_after`` (an aware
-    datetime), ``max_attempts``, ``timeout`` (seconds, None: unlimited), ``backoff``, ``retry_on``, ``traceparent``.
-    What is not given comes from the program, then from the settings. Raises InvalidInput before anything is written,
+    ``data`` is strict JSON (at most 1 MiB, 64 deep); the options are those of SubmitOptions. What is not given comes
+    from the program, then from the settings. Raises InvalidInput before anything is written,
     Conflict, and Busy when another transaction holds the same key; the transaction stays usable after each.
     """
     return submit_many([NewTask(program=program, data=data, **options)], using=using)[0]
@@ -86,7 +46,7 @@ def submit_many(tasks: Iterable[NewTask], *, using: str | None = None) -> list[T
 
 
 async def asubmit(
-    program: Program[Any] | str, data: Any = None, *, using: str | None = None, **options: Any
+    program: Program[Any] | str, data: Any = None, *, using: str | None = None, **options: Unpack[SubmitOptions]
 ) -> TaskHandle:
     """Submit one task, as submit() does."""
     return await sync_to_async(submit)(program, data, using=using, **options)

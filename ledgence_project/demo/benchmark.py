@@ -19,7 +19,6 @@ from django.db import connections, transaction
 
 import ledgence
 from ledgence import sql
-from ledgence.api import NewTask
 from ledgence.models import Attempt, DeliveryIntent, Lease, Queue, Task
 from ledgence.operations.acquire import take
 from ledgence.operations.actions import Operator
@@ -97,7 +96,7 @@ def submit_bulk(tasks: int, *, using: str) -> float:
     """Submit in calls of a thousand, each its own commit."""
     began = time.perf_counter()
     for start in range(0, tasks, 1000):
-        ledgence.submit_many(NewTask(program=noop, data=PAYLOAD) for _ in range(min(1000, tasks - start)))
+        ledgence.submit_many(ledgence.NewTask(program=noop, data=PAYLOAD) for _ in range(min(1000, tasks - start)))
     return tasks / (time.perf_counter() - began)
 
 
@@ -181,7 +180,7 @@ def worker(slots: int) -> Iterator[psutil.Process]:
 
 def warm_up(slots: int, *, using: str) -> None:
     """Make the worker start every process, before anything is measured."""
-    ledgence.submit_many(NewTask(program=hold, data={"seconds": 3.0}) for _ in range(slots))
+    ledgence.submit_many(ledgence.NewTask(program=hold, data={"seconds": 3.0}) for _ in range(slots))
     _wait_until_done(using=using)
 
 

@@ -15,7 +15,6 @@ from uuid import UUID
 from django.db.models import Count
 
 import ledgence
-from ledgence.api import NewTask
 from ledgence.audit import audit
 from ledgence.conf import get_settings
 from ledgence.handle import TaskHandle
@@ -68,7 +67,7 @@ class Demonstration:
 
     def _submit(self, files: list[str]) -> list[TaskHandle]:
         began = time.monotonic()
-        handles = ledgence.submit_many(NewTask(program=inspect, data={"path": path}) for path in files)
+        handles = ledgence.submit_many(ledgence.NewTask(program=inspect, data={"path": path}) for path in files)
         seconds = time.monotonic() - began
         self._say(f"submitted {len(handles)} tasks in {seconds:.2f} s ({len(handles) / seconds:,.0f} a second)")
         return handles

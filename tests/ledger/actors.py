@@ -6,9 +6,10 @@ from uuid import UUID, uuid4
 
 from django.db import connections
 
-from ledgence.api import NewTask, get, submit_many
+from ledgence.api import get, submit_many
 from ledgence.audit import audit
 from ledgence.models import Attempt
+from ledgence.new_task import NewTask
 from ledgence.operations.acquire import acquire
 from ledgence.operations.actions import Operator
 from ledgence.operations.authorize import Authorization, authorize

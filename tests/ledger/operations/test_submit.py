@@ -2,14 +2,15 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection, transaction
 
-from ledgence.api import NewTask, submit, submit_many
+from ledgence.api import submit, submit_many
 from ledgence.models import DeliveryIntent, Policy, Program, Queue, Task
+from ledgence.new_task import NewTask, SubmitOptions
 from ledgence.operations import submit as submit_module
 from ledgence.operations.submit import BATCH, make_ids
 from ledgence_worker import limits
@@ -657,3 +658,12 @@ def test_a_submission_without_a_transaction_commits_itself():
     assert not connection.in_atomic_block
     with Rival() as rival:
         assert rival.execute("select count(*) from ledgence_task where id = %s", [handle.id]) == [(1,)]
+
+
+def test_the_retried_exceptions_may_stand_in_a_list(db):
+    task = submit("tests.work", version="1", retry_on=["crashed", ConnectionError])
+    assert Task.objects.get(pk=task.id).policy.retry_on == ["builtins.ConnectionError", "crashed"]
+
+
+def test_the_options_of_submit_are_the_fields_of_a_new_task():
+    assert set(SubmitOptions.__annotations__) == {f.name for f in fields(NewTask)} - {"program", "data"}

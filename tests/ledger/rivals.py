@@ -10,18 +10,20 @@ from typing import Any, Self
 
 from django.db import connections, transaction
 
+from ledgence.worker_connections import WorkerConnections
 from tests.ledger.actors import USING, execute
 
 DEADLINE_SECONDS = 20.0
 
 
 class Rival:
-    """Runs calls one after the other on its own connection. Use it as a context manager.
+    """Runs calls one after the other on its own connection: of a worker's kind, when those are given.
 
-    A transaction that it began with transaction() is committed by commit(), and rolled back at the end otherwise.
+    Use it as a context manager.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, workers: WorkerConnections | None = None) -> None:
+        self._workers = workers
         self._calls: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.pid = 0
@@ -38,6 +40,8 @@ class Rival:
 
     def _run(self) -> None:
         try:
+            if self._workers is not None:
+                self._workers.use("test")
             while (item := self._calls.get()) is not None:
                 call, future = item
                 try:

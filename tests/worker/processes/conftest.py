@@ -77,8 +77,10 @@ type Opener = Callable[..., Keeper]
 
 
 @pytest.fixture
-def open_pool() -> Iterator[Opener]:
+def open_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
     """Open pools of the zoo; keyword arguments are PoolSettings."""
+    # It would hide what is left in a process's buffers.
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     pools: list[ProcessPool] = []
 
     def opener(*, environment: dict[str, str] | None = None, **settings: Any) -> Keeper:

@@ -29,20 +29,21 @@ select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, tenant, n
        policy_id, 0, now(), '{}',
        case when n %% 20 < 17 then 'succeeded' when n %% 20 < 19 then 'failed' else 'cancelled' end,
        now() - n * interval '1 s', 1, 'key-' || n %% 1000
-from ledgence_task, generate_series(1, %(count)s) n where id = %(like)s;
+from ledgence_task, generate_series(%(first)s, %(last)s) n where id = %(like)s;
 insert into ledgence_attempt (task_id, number, cause, outcome, finished_at, delivery_mode, available_at, session_id,
                               token, claimed_at)
 select t.id, 1, 'submitted', outcome, now(), 'integrated', now(), s.id, gen_random_uuid(), now()
 from ledgence_task t, ledgence_workersession s
-where t.id < '00000000-0000-7000-9000-000000000000';
+where t.id between ('00000000-0000-7000-8000-' || lpad(to_hex(%(first)s), 12, '0'))::uuid
+  and '00000000-0000-7000-9000-000000000000';
 insert into ledgence_task (id, tenant, namespace, queue_id, program_id, policy_id, priority, submitted_at, data,
                            revision)
 select ('f0000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, tenant, namespace, queue_id, program_id,
        policy_id, 0, now(), '{}', 0
-from ledgence_task, generate_series(1, %(queued)s) n where id = %(like)s;
+from ledgence_task, generate_series(%(first)s, %(last)s, 6) n where id = %(like)s;
 insert into ledgence_deliveryintent (task_id, generation, cause, charged, queue_id, program_id, priority, available_at)
 select id, 1, 'submitted', 0, queue_id, program_id, priority, now() + interval '1 h' from ledgence_task
-where id >= 'f0000000-0000-7000-8000-000000000000';
+where id >= ('f0000000-0000-7000-8000-' || lpad(to_hex(%(first)s), 12, '0'))::uuid;
 """
 
 LISTS: list[tuple[str, dict[str, str]]] = [
@@ -88,13 +89,23 @@ def rows_read(plan: dict[str, Any]) -> int:
     )
 
 
+@pytest.fixture
+def unattended(transactional_db: None) -> Iterator[None]:
+    """Keep the server from gathering statistics in the middle of a test, when it sees half of the rows."""
+    for table in LARGE:
+        execute(f"alter table {table} set (autovacuum_enabled = off)")
+    yield
+    for table in LARGE:
+        execute(f"alter table {table} reset (autovacuum_enabled)")
+
+
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("is_analyzed", [True, False], ids=["with statistics", "without statistics"])
-def test_no_list_scans_a_large_table(is_analyzed: bool, ledger: Ledger, op: Client) -> None:
-    execute(FILL, {"count": TASKS, "queued": 20_000, "like": ledger.queued})
-    if is_analyzed:
-        execute("vacuum analyze")
+@pytest.mark.parametrize("known", [TASKS, TASKS // 4], ids=["as the server knows it", "grown since the server looked"])
+def test_no_list_scans_a_large_table(known: int, unattended: None, ledger: Ledger, op: Client) -> None:
+    execute(FILL, {"first": 1, "last": known, "like": ledger.queued})
+    execute("vacuum analyze")
+    execute(FILL, {"first": known + 1, "last": TASKS, "like": ledger.queued})
     rare = Queue.objects.create(tenant="t", namespace="n", name="rare")
     words = {"QUEUE": str(ledger.queue.pk), "RARE": str(rare.pk), "ID": str(ledger.failed)}
     bad: list[str] = []

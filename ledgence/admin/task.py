@@ -133,10 +133,7 @@ class TaskAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("attempts"))
     def attempts(self, task: Any) -> Any:
-        facts = task.facts
-        if facts is None:
-            return NOTHING
-        return _("%(count)d of %(maximum)d") % {"count": facts.last_number or 0, "maximum": facts.max_attempts}
+        return (task.facts and task.facts.last_number) or 0
 
     @admin.display(description=gettext_lazy("last error"))
     def error(self, task: Any) -> Any:
@@ -197,6 +194,9 @@ def _place(task: Any) -> list[Any]:
     if facts.state is State.QUEUED:
         words = _("attempt %(number)s is due at") if facts.is_later else _("attempt %(number)s is due since")
         place: list[Any] = [words % {"number": facts.generation}, moment(facts.available_at)]
+        if facts.charged:
+            words = _("(%(charged)d of %(maximum)d attempts used up)")
+            place.append(words % {"charged": facts.charged, "maximum": facts.max_attempts})
         if facts.is_paused:
             queue = task.queue
             words = _("queue paused by %(name)s: %(reason)s") % {"name": queue.paused_by, "reason": queue.pause_reason}

@@ -1,6 +1,7 @@
 """The benchmark as a command."""
 
 import json
+import signal
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -24,6 +25,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print nothing but the figures, on one line")
 
     def handle(self, **options: Any) -> None:
+        # SIGTERM ends it as Ctrl-C does: with what it started and made cleared away.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         using = get_settings().database
         with scratch_database(using) as outside:
             figures = benchmark.run(

@@ -1,5 +1,6 @@
 """The demonstration: thousands of real tasks, a killed worker, and a check of everything afterwards."""
 
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,8 @@ class Command(BaseCommand):
         parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="give up after S seconds")
 
     def handle(self, **options: Any) -> None:
+        # SIGTERM ends it as Ctrl-C does: with what it started and made cleared away.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with TemporaryDirectory(prefix="ledgence-effects-") as folder:
             demonstration = Demonstration(
                 effects=Path(folder),

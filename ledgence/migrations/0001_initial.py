@@ -590,7 +590,11 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(("finished_at__isnull", True), ("outcome__isnull", True)),
-                    models.Q(("finished_at__isnull", False), ("outcome__in", ["succeeded", "failed", "cancelled"])),
+                    models.Q(
+                        ("finished_at__isnull", False),
+                        ("outcome__in", ["succeeded", "failed", "cancelled"]),
+                        ("outcome__isnull", False),
+                    ),
                     _connector="OR",
                 ),
                 name="ledgence_task_outcome",
@@ -599,7 +603,11 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="task",
             constraint=models.CheckConstraint(
-                condition=models.Q(("result__isnull", True), ("outcome", "succeeded"), _connector="OR"),
+                condition=models.Q(
+                    ("result__isnull", True),
+                    models.Q(("outcome", "succeeded"), ("outcome__isnull", False)),
+                    _connector="OR",
+                ),
                 name="ledgence_task_result",
             ),
         ),
@@ -637,6 +645,7 @@ class Migration(migrations.Migration):
                     models.Q(
                         ("claimed_at__isnull", True),
                         ("outcome", "cancelled"),
+                        ("outcome__isnull", False),
                         ("session__isnull", True),
                         ("token__isnull", True),
                     ),

@@ -77,7 +77,13 @@ class Attempt(models.Model):
             # Only a generation cancelled while queued was never leased.
             models.CheckConstraint(
                 condition=models.Q(token__isnull=False, session__isnull=False, claimed_at__isnull=False)
-                | models.Q(outcome="cancelled", token__isnull=True, session__isnull=True, claimed_at__isnull=True),
+                | models.Q(
+                    outcome__isnull=False,
+                    outcome="cancelled",
+                    token__isnull=True,
+                    session__isnull=True,
+                    claimed_at__isnull=True,
+                ),
                 name="ledgence_attempt_owner",
             ),
             # An end is either accepted or late evidence.

@@ -81,11 +81,17 @@ class Task(models.Model):
             models.CheckConstraint(condition=models.Q(priority__range=(-100, 100)), name="ledgence_task_priority"),
             models.CheckConstraint(
                 condition=models.Q(outcome__isnull=True, finished_at__isnull=True)
-                | models.Q(outcome__in=["succeeded", "failed", "cancelled"], finished_at__isnull=False),
+                # Without "is not null" it would be neither true nor false for a task without outcome, which passes.
+                | models.Q(
+                    outcome__isnull=False,
+                    outcome__in=["succeeded", "failed", "cancelled"],
+                    finished_at__isnull=False,
+                ),
                 name="ledgence_task_outcome",
             ),
             models.CheckConstraint(
-                condition=models.Q(result__isnull=True) | models.Q(outcome="succeeded"), name="ledgence_task_result"
+                condition=models.Q(result__isnull=True) | models.Q(outcome__isnull=False, outcome="succeeded"),
+                name="ledgence_task_result",
             ),
             models.CheckConstraint(
                 condition=models.Q(idempotency_key__isnull=True) | models.Q(digest__isnull=False),

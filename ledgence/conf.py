@@ -11,6 +11,11 @@ from django.core.signals import setting_changed
 from django.dispatch import receiver
 
 from ledgence_worker import limits
+from ledgence_worker.errors import InvalidInput
+from ledgence_worker.identifiers import check_identifier
+from ledgence_worker.programs import BACKOFF_SECONDS_MAX, Backoff, Defaults, retry_word
+
+SECONDS_MAX = BACKOFF_SECONDS_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +78,37 @@ def get_settings() -> LedgenceSettings:
         if not isinstance(value, GIVEN[kind]) or (isinstance(value, bool) and kind is not bool):
             raise ImproperlyConfigured(f"LEDGENCE[{name!r}] is {value!r}; it must be {_words(kind)}.")
     values = LedgenceSettings(**{known[name].name: value for name, value in given.items()})
-    if values.lease_seconds < limits.LEASE_SECONDS_MIN:
+    _check_ranges(values)
+    return values
+
+
+def _check_ranges(values: LedgenceSettings) -> None:
+    """Refuse what each submission or renewal would stumble over. Raises ImproperlyConfigured."""
+    # Written so that NaN, which compares false with everything, is refused.
+    if not limits.LEASE_SECONDS_MIN <= values.lease_seconds <= SECONDS_MAX:
         raise ImproperlyConfigured(
             f"LEDGENCE['LEASE_SECONDS'] is {values.lease_seconds}; renewal needs at least {limits.LEASE_SECONDS_MIN}."
         )
-    return values
+    for name, low in {"SESSION_SECONDS": limits.LEASE_SECONDS_MIN, "LOCK_TIMEOUT_SECONDS": 0.001}.items():
+        value = getattr(values, name.lower())
+        if not low <= value <= SECONDS_MAX:
+            raise ImproperlyConfigured(f"LEDGENCE[{name!r}] is {value}; it must be {low:g} to {SECONDS_MAX:g}.")
+    try:
+        for name in ("tenant", "namespace", "queue"):
+            check_identifier(getattr(values, name), what=name)
+        Backoff(
+            initial_seconds=values.backoff_initial_seconds,
+            factor=values.backoff_factor,
+            maximum_seconds=values.backoff_maximum_seconds,
+            jitter=values.backoff_jitter,
+        )
+        Defaults(
+            timeout_seconds=values.timeout_seconds,
+            max_attempts=values.max_attempts,
+            retry_on=tuple(map(retry_word, values.retry_on)),
+        )
+    except InvalidInput as error:
+        raise ImproperlyConfigured(f"LEDGENCE cannot be used: {error}") from error
 
 
 def _words(kind: Any) -> str:

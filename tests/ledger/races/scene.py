@@ -78,6 +78,8 @@ class Scene:
     def __init__(self, cast: Cast, state: str) -> None:
         execute(CLEAR)
         self.cast = cast
+        # Its last command, which can be repeated in every state.
+        cast.owner.acquire(2)
         self.tasks = send(*KEYS)
         self.names = dict(zip(self.tasks, KEYS, strict=True))
         self.owners = [Owner(task_id=task, number=1, token=NOBODY) for task in self.tasks]
@@ -137,8 +139,6 @@ def _acquire(scene: Scene, side: int, order: Sequence[int]) -> Answers:
 
 def _repeat_acquire(scene: Scene, side: int, order: Sequence[int]) -> Answers:
     worker = scene.cast.owner
-    if not worker.sequence:
-        return {}
     reply = worker.send(worker.sequence, 2)
     assert reply is not None
     live = {scene.names[a.task_id]: f"attempt {a.number}" for a in reply.assignments if a.task_id in scene.names}

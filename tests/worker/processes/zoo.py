@@ -282,7 +282,11 @@ def watches_flag(event: CloudEvent, context: Context) -> str:
 
 def _sleeping(*, own_session: bool) -> int:
     child = subprocess.Popen(
-        [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); print(); time.sleep(300)"],
+        [
+            sys.executable,
+            "-c",
+            "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(300)",
+        ],
         stdout=subprocess.PIPE,
         start_new_session=own_session,
     )

@@ -88,3 +88,13 @@ def is_blocked(pid: int, *, using: str = USING) -> bool:
     """Whether a backend waits for a lock that another one holds."""
     [(blockers,)] = execute("select pg_blocking_pids(%s)", [pid], using=using)
     return bool(blockers)
+
+
+def hold_lease_until_it_expires(rival: Rival, call: Callable[[], Any]) -> Future[Any]:
+    """In the test's transaction: lock the only lease, let the rival's call wait for it, and let its time run out."""
+    execute("update ledgence_lease set expires_at = clock_timestamp() + interval '0.3 s'")
+    future = rival.begin(call)
+    rival.wait_until_blocked(future)
+    execute("select pg_sleep(greatest(0, extract(epoch from expires_at - clock_timestamp()))) from ledgence_lease")
+    assert execute("select clock_timestamp() >= expires_at from ledgence_lease") == [(True,)]
+    return future

@@ -23,7 +23,7 @@ from tests.ledger.actors import (
     submit_tasks,
 )
 from tests.ledger.frozen import MICROSECOND, FrozenClock
-from tests.ledger.rivals import Rival
+from tests.ledger.rivals import Rival, hold_lease_until_it_expires
 
 
 def claim_one(worker: Worker, task, number=1):
@@ -147,4 +147,16 @@ def test_a_cancel_request_that_commits_while_it_waits_refuses_it():
             asking = rival.begin(lambda: worker.authorize(assignment))
             rival.wait_until_blocked(asking)
         assert not asking.result(20).is_granted
+    assert attempts_of(task)[0].authorized_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lease_that_expires_while_its_row_is_waited_for_refuses_it():
+    worker = Worker()
+    task = submit_task()
+    assignment = claim_one(worker, task)
+    with Rival() as rival:
+        with transaction.atomic():
+            waiting = hold_lease_until_it_expires(rival, lambda: worker.authorize(assignment))
+        assert not waiting.result(20).is_granted
     assert attempts_of(task)[0].authorized_at is None

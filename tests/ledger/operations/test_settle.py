@@ -11,7 +11,7 @@ from ledgence.operations.expire import expire
 from ledgence.operations.operate import requeue
 from ledgence.operations.settle import settle
 from ledgence_worker import limits
-from ledgence_worker.errors import InvalidInput
+from ledgence_worker.errors import Busy, InvalidInput
 from ledgence_worker.protocol import ErrorReport, Outcome, Owner, Settled, SettleStatus
 from tests.ledger.actors import (
     USING,
@@ -30,6 +30,7 @@ from tests.ledger.actors import (
     submit_tasks,
 )
 from tests.ledger.frozen import MICROSECOND, FrozenClock
+from tests.ledger.rivals import Rival, hold_lease_until_it_expires
 
 ACCEPTED, CONFLICT = SettleStatus.ACCEPTED, SettleStatus.CONFLICT
 OWNERSHIP_LOST, NOT_FOUND = SettleStatus.OWNERSHIP_LOST, SettleStatus.NOT_FOUND
@@ -394,3 +395,46 @@ def test_settling_in_a_callers_transaction_stands_and_falls_with_it(worker: Work
         raise ZeroDivisionError
     assert state_of(task) == "active"
     assert worker.settle(assignment).status == ACCEPTED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lease_that_expires_while_its_row_is_waited_for_is_lost():
+    worker = Worker()
+    task = submit_task()
+    assignment = worker.acquire_one()
+    with Rival() as rival:
+        with transaction.atomic():
+            waiting = hold_lease_until_it_expires(rival, lambda: worker.settle(assignment))
+        assert waiting.result(20).status == OWNERSHIP_LOST
+    assert state_of(task) == "active"
+    assert_audit_clean()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_settlement_that_waits_for_expiry_is_late():
+    worker = Worker()
+    task = submit_task()
+    assignment = worker.acquire_one()
+    expire_leases()
+    with Rival() as rival:
+        with transaction.atomic():
+            expire(using=USING)
+            waiting = rival.begin(lambda: worker.settle(assignment))
+            rival.wait_until_blocked(waiting)
+        assert waiting.result(20).status == OWNERSHIP_LOST
+    assert outcomes_of(task) == ["lost"] and attempts_of(task)[0].late_outcome == "succeeded"
+    assert_audit_clean()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lease_that_stays_held_is_busy_and_nothing_of_the_batch_is_decided(settings):
+    settings.LEDGENCE = {"LOCK_TIMEOUT_SECONDS": 0.05}
+    worker = Worker()
+    submit_tasks(2)
+    free, held = worker.acquire(2)
+    with Rival() as rival, rival.transaction():
+        rival.execute("select 1 from ledgence_lease where task_id = %s for update", [held.task_id])
+        with pytest.raises(Busy, match="settle"):
+            settle(worker.session_id, [settlement_of(free), settlement_of(held)], using=USING)
+        assert worker.settle(free).status == ACCEPTED
+    assert worker.settle(held).status == ACCEPTED

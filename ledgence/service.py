@@ -78,7 +78,8 @@ class DatabaseTaskService:
             heard = self._listener.count if self._listener else 0
             now = time.monotonic()
             is_last = now >= deadline or self._interrupted.is_set() or bool(command.settlements)
-            with self._calling("acquire"):
+            # Named as the thread that sends it: the settler's first command is one of these.
+            with self._calling("settle" if command.settlements else "acquire"):
                 reply = acquire(command, using=self.using, search=search, record_empty=is_last)
             if reply is not None:
                 return replace(reply, held_seconds=now - received)

@@ -72,7 +72,7 @@ def named_tests(text: str) -> list[tuple[str, str]]:
 
 
 @cache
-def tests_in(path: str) -> frozenset[str]:
+def defined_in(path: str) -> frozenset[str]:
     """Return the tests that a file defines, methods as "Class::name", without importing it."""
     file = CHECKOUT / path
     if not file.exists():

@@ -43,6 +43,7 @@ class OperatorActionTarget(models.Model):
     action = models.ForeignKey(OperatorAction, models.CASCADE, related_name="targets")
     # A task's id, or a queue's.
     target = models.CharField(_("target"), max_length=64)
+    # Of a lease that was to expire it is the attempt's number. NULL: the operation compares none.
     expected_revision = models.PositiveIntegerField(_("expected revision"), null=True)
     # A word, or the id of the copy that was made.
     answer = models.CharField(_("answer"), max_length=64)

@@ -37,7 +37,7 @@ class Attempt(models.Model):
     session = models.ForeignKey(
         WorkerSession, models.PROTECT, null=True, db_index=False, related_name="attempts", verbose_name=_("session")
     )
-    token = models.UUIDField(_("fencing token"), null=True, editable=False)
+    token = models.UUIDField(_("lease token"), null=True, editable=False)
     claimed_at = models.DateTimeField(_("claimed at"), null=True)
     authorized_at = models.DateTimeField(_("authorized at"), null=True)
     lease_expires_at = models.DateTimeField(_("last lease expiry"), null=True)

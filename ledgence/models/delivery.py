@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from ledgence.models.columns import JsonColumn
 from ledgence.models.queue import Program, Queue
 from ledgence.models.task import Task
+from ledgence_worker.limits import PRIORITY_MAX, PRIORITY_MIN
 
 #: Due work that waits longer for a taker, or for its announcement, is stuck.
 STUCK_AFTER = timedelta(seconds=60)
@@ -24,7 +25,7 @@ class DeliveryIntentQuerySet(models.QuerySet["DeliveryIntent"]):
         overdue = self.filter(
             queue__paused_at__isnull=True,
             # Names every priority, so that each is a probe of ledgence_intent_due and future work is not read.
-            priority__in=range(-100, 101),
+            priority__in=range(PRIORITY_MIN, PRIORITY_MAX + 1),
             available_at__lte=late,
         )
         return overdue.filter(

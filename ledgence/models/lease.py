@@ -24,7 +24,7 @@ class Lease(models.Model):
         Task, models.DO_NOTHING, primary_key=True, db_constraint=False, related_name="lease", verbose_name=_("task")
     )
     number = models.PositiveIntegerField(_("attempt"))
-    token = models.UUIDField(_("fencing token"), editable=False)
+    token = models.UUIDField(_("lease token"), editable=False)
     # The attempt holds the constraint on the session, the task those on queue and program.
     session = models.ForeignKey(
         WorkerSession,

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ledgence.models.columns import JsonColumn
 from ledgence.models.queue import Policy, Program, Queue
+from ledgence_worker.limits import PRIORITY_MAX, PRIORITY_MIN
 
 
 class State(models.TextChoices):
@@ -78,7 +79,9 @@ class Task(models.Model):
                 condition=models.Q(idempotency_key__isnull=False),
                 name="ledgence_task_key",
             ),
-            models.CheckConstraint(condition=models.Q(priority__range=(-100, 100)), name="ledgence_task_priority"),
+            models.CheckConstraint(
+                condition=models.Q(priority__range=(PRIORITY_MIN, PRIORITY_MAX)), name="ledgence_task_priority"
+            ),
             models.CheckConstraint(
                 condition=models.Q(outcome__isnull=True, finished_at__isnull=True)
                 # Without "is not null" it would be neither true nor false for a task without outcome, which passes.

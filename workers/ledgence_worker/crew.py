@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ledgence_worker.consumer import Acquirer
+from ledgence_worker.acquirer import Acquirer
 from ledgence_worker.errors import ExternalDispatchRequired, InvalidInput, SessionExpired
 from ledgence_worker.loop import Loop
 from ledgence_worker.patience import Forced

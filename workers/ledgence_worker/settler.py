@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ledgence_worker.acquirer import admit
 from ledgence_worker.channel import Channel, Reply, Undecided
-from ledgence_worker.consumer import admit
 from ledgence_worker.ends import End, EndQueue
 from ledgence_worker.errors import Busy, ExternalDispatchRequired, InvalidInput, LedgenceError, SessionExpired
 from ledgence_worker.patience import Patience

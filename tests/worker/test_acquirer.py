@@ -1,6 +1,6 @@
 """The acquirer: asks for what is free, occupies what it gets, rests when nothing is due, and ends a drain."""
 
-from ledgence_worker.consumer import Acquirer
+from ledgence_worker.acquirer import Acquirer
 from ledgence_worker.errors import Unavailable
 from tests.worker.fakes import FakeClock, FakeTaskService, make_shared
 

@@ -7,7 +7,7 @@ from ledgence_worker.errors import Busy, Unavailable
 from ledgence_worker.patience import Patience
 from ledgence_worker.shared import Shared
 
-logger = logging.getLogger("ledgence_worker.consumer")
+logger = logging.getLogger("ledgence_worker.acquirer")
 
 #: A draining worker looks for the end this often, so the service must not hold its requests longer.
 DRAIN_WAIT_SECONDS = 1.0
@@ -28,7 +28,9 @@ class Acquirer:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self.channel = Channel(shared, number=0)
-        self._wait_seconds = 0.0 if shared.settings.drain else shared.settings.acquire_wait_seconds
+        # A worker that only empties its queues does not wait for more before it has seen them empty.
+        self._first_wait_seconds = 0.0 if shared.settings.drain else shared.settings.acquire_wait_seconds
+        self._wait_seconds = self._first_wait_seconds
         # Empty replies that come at once (no wait allowed, or cut short) must not make a hot loop.
         self._idle = Patience(shared.clock, shared.stopping.draining, ceiling=1.0)
 
@@ -49,7 +51,7 @@ class Acquirer:
         admit(reply, shared)
         if reply.acquired.assignments:
             self._idle.reset()
-            self._wait_seconds = 0.0 if shared.settings.drain else shared.settings.acquire_wait_seconds
+            self._wait_seconds = self._first_wait_seconds
         else:
             self._rest(asked_at)
 

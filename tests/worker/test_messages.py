@@ -7,7 +7,7 @@ import pytest
 
 from ledgence_worker.errors import ProtocolError
 from ledgence_worker.limits import ERROR_MESSAGE_BYTES, RESULT_BYTES, TRACEBACK_BYTES
-from ledgence_worker.messages import VERSION, End, end, not_ready, read_end, read_ready, ready
+from ledgence_worker.messages import VERSION, EndKind, end, not_ready, read_end, read_ready, ready
 from ledgence_worker.protocol import CatalogueEntry, ErrorReport
 
 ERROR = ErrorReport(classes=("builtins.ValueError",), message="m", traceback="t")
@@ -21,10 +21,10 @@ def wire(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_ends_are_read_as_they_were_written() -> None:
-    read = read_end(wire(end("n", End.SUCCEEDED, is_clean=True, error=None)), b"null", nonce="n")
-    assert (read.end, read.result, read.error, read.is_clean) == (End.SUCCEEDED, "null", None, True)
-    read = read_end(wire(end("n", End.FAILED, is_clean=False, error=ERROR)), b"", nonce="n")
-    assert (read.end, read.result, read.error, read.is_clean) == (End.FAILED, None, ERROR, False)
+    read = read_end(wire(end("n", EndKind.SUCCEEDED, is_clean=True, error=None)), b"null", nonce="n")
+    assert (read.kind, read.result, read.error, read.is_clean) == (EndKind.SUCCEEDED, "null", None, True)
+    read = read_end(wire(end("n", EndKind.FAILED, is_clean=False, error=ERROR)), b"", nonce="n")
+    assert (read.kind, read.result, read.error, read.is_clean) == (EndKind.FAILED, None, ERROR, False)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_ends_are_read_as_they_were_written() -> None:
     ],
 )
 def test_a_wrong_end_is_refused(changes: dict[str, Any], body: bytes) -> None:
-    header = wire(end("n", End.SUCCEEDED, is_clean=True, error=None))
+    header = wire(end("n", EndKind.SUCCEEDED, is_clean=True, error=None))
     read_end(header, b"1", nonce="n")
     with pytest.raises(ProtocolError):
         read_end(header | changes, body, nonce="n")

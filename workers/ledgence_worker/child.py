@@ -23,7 +23,7 @@ from ledgence_worker.failures import describe
 from ledgence_worker.frames import Decoder, Header, encode
 from ledgence_worker.leftovers import Leftovers
 from ledgence_worker.limits import RESULT_BYTES
-from ledgence_worker.messages import End
+from ledgence_worker.messages import EndKind
 from ledgence_worker.programs import Program, catalogue, find
 from ledgence_worker.strict_json import dumps
 
@@ -88,13 +88,13 @@ class Child:
         for hook in self._hooks.before:
             hook()
         result, failure = "", None
-        kind = End.SUCCEEDED
+        kind = EndKind.SUCCEEDED
         try:
             result = self._run(header, body)
         except BaseException as error:
             self._phase = _Phase.REPORTING
             # After a stop only a success counts as the program's own end.
-            kind = End.STOPPED if self._is_stopping else End.FAILED
+            kind = EndKind.STOPPED if self._is_stopping else EndKind.FAILED
             failure = describe(error)
             is_clean = isinstance(error, Exception)
         else:

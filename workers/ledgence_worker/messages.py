@@ -14,7 +14,7 @@ from ledgence_worker.protocol import Assignment, CatalogueEntry, EarlierAttempt,
 VERSION: Final = 1
 
 
-class End(StrEnum):
+class EndKind(StrEnum):
     """What became of a program, as its process tells it."""
 
     SUCCEEDED = "succeeded"
@@ -27,7 +27,7 @@ class End(StrEnum):
 class EndMessage:
     """The end of an invocation. ``is_clean``: the process may run another attempt."""
 
-    end: End
+    kind: EndKind
     result: str | None
     error: ErrorReport | None
     is_clean: bool
@@ -68,7 +68,7 @@ def earlier_attempts(header: Header) -> tuple[EarlierAttempt, ...]:
     )
 
 
-def end(nonce: str, kind: End, *, is_clean: bool, error: ErrorReport | None) -> Header:
+def end(nonce: str, kind: EndKind, *, is_clean: bool, error: ErrorReport | None) -> Header:
     """Return the header of an invocation's end; its body is the result of a program that succeeded."""
     return {"end": nonce, "kind": kind, "clean": is_clean, "error": None if error is None else asdict(error)}
 
@@ -93,12 +93,12 @@ def read_end(header: Header, body: bytes, *, nonce: str) -> EndMessage:
         raise ProtocolError("The process sent something else than the end of its invocation.")
     clean, error = header.get("clean"), header.get("error")
     try:
-        kind = End(header["kind"])
+        kind = EndKind(header["kind"])
     except (KeyError, ValueError):
         raise ProtocolError("The process sent a malformed end.") from None
     if not isinstance(clean, bool):
         raise ProtocolError("The process sent a malformed end.")
-    succeeded = kind is End.SUCCEEDED
+    succeeded = kind is EndKind.SUCCEEDED
     if succeeded != (error is None) or succeeded != bool(body) or len(body) > RESULT_BYTES:
         raise ProtocolError("The process sent an end whose result and error do not fit its outcome.")
     try:
@@ -106,7 +106,7 @@ def read_end(header: Header, body: bytes, *, nonce: str) -> EndMessage:
     except UnicodeDecodeError:
         raise ProtocolError("The process sent a result that is not UTF-8.") from None
     report = None if error is None else _error_report(error)
-    return EndMessage(end=kind, result=result, error=report, is_clean=clean)
+    return EndMessage(kind=kind, result=result, error=report, is_clean=clean)
 
 
 def _error_report(value: object) -> ErrorReport:

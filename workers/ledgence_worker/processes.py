@@ -12,7 +12,7 @@ from ledgence_worker.environment import allowed_environment
 from ledgence_worker.errors import BootstrapFailed
 from ledgence_worker.fleet import Fleet
 from ledgence_worker.linux import resident_bytes
-from ledgence_worker.messages import End
+from ledgence_worker.messages import EndKind
 from ledgence_worker.pool import Ended, StopReason
 from ledgence_worker.pool_settings import PoolSettings
 from ledgence_worker.programs import class_name
@@ -139,7 +139,7 @@ class ProcessPool:
     def on_end(self, slot: Slot) -> None:
         """Tell the end of an attempt at once if its process is clean, else when the process is gone."""
         end = slot.end
-        if end is None or not end.is_clean or end.end is End.STOPPED or slot.reason is not None:
+        if end is None or not end.is_clean or end.kind is EndKind.STOPPED or slot.reason is not None:
             self._fleet.retire(slot)
             return
         self._conclude(slot, confirmed=True)

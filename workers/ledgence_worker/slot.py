@@ -11,14 +11,14 @@ from ledgence_worker import messages
 from ledgence_worker.errors import ProtocolError
 from ledgence_worker.event import event_bytes
 from ledgence_worker.frames import Decoder, Frame, Header, encode
-from ledgence_worker.messages import End, EndMessage
+from ledgence_worker.messages import EndKind, EndMessage
 from ledgence_worker.output import Output
 from ledgence_worker.pool import Ended, StopReason
 from ledgence_worker.programs import class_name
 from ledgence_worker.protocol import Assignment, ErrorReport, Outcome, Report
 
 _RECEIVE_BYTES: Final = 32 * 1024
-_OWN_OUTCOMES: Final = {End.SUCCEEDED: Outcome.SUCCEEDED, End.FAILED: Outcome.FAILED}
+_OWN_OUTCOMES: Final = {EndKind.SUCCEEDED: Outcome.SUCCEEDED, EndKind.FAILED: Outcome.FAILED}
 _STOP_OUTCOMES: Final = {
     StopReason.TIME_OUT: Outcome.TIMED_OUT,
     StopReason.CANCEL: Outcome.CANCELLED,
@@ -154,8 +154,8 @@ class Slot:
         return f"{text.rstrip()}\nIts output:\n{output.rstrip()}" if output else text.rstrip()
 
     def _outcome(self) -> Outcome:
-        if self.end is not None and self.end.end in _OWN_OUTCOMES:
-            return _OWN_OUTCOMES[self.end.end]
+        if self.end is not None and self.end.kind in _OWN_OUTCOMES:
+            return _OWN_OUTCOMES[self.end.kind]
         return Outcome.CRASHED if self.reason is None else _STOP_OUTCOMES[self.reason]
 
     def close(self) -> None:

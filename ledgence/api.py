@@ -1,6 +1,7 @@
 """What applications call: submit work, and get at it again."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -20,6 +21,8 @@ from ledgence_worker.identifiers import check_identifier
 from ledgence_worker.programs import Defaults, Program, Unset, catalogue, find, retry_word
 
 PRIORITIES = range(limits.PRIORITY_MIN, limits.PRIORITY_MAX + 1)
+# A later one would be year 10000 somewhere, which Python cannot read back: a row that no page could show.
+RUN_AFTER_MAX = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 def submit(
@@ -61,7 +64,8 @@ def get(task_id: UUID | str, *, using: str | None = None) -> TaskHandle:
     """Return the handle of an existing task. Raises NotFound, and InvalidInput for an id that is no UUID."""
     database = using or get_settings().database
     try:
-        pk = task_id if isinstance(task_id, UUID) else UUID(task_id)
+        # Of anything else the text decides, so that whatever is no UUID is told in the same way.
+        pk = task_id if isinstance(task_id, UUID) else UUID(str(task_id))
     except ValueError:
         raise InvalidInput(f"Task id {str(task_id)[:80]!r} is not a UUID.") from None
     if not Task.objects.using(database).filter(pk=pk).exists():
@@ -103,8 +107,6 @@ def _template(task: NewTask) -> Submission:
     queue = defaults.queue if task.queue is None and not isinstance(defaults.queue, Unset) else task.queue
     if type(task.priority) is not int or task.priority not in PRIORITIES:
         raise InvalidInput(f"priority must be a whole number from -100 to 100, not {task.priority!r}.")
-    if task.run_after is not None and timezone.is_naive(task.run_after):
-        raise InvalidInput("run_after must be an aware datetime: a naive one means another moment on another machine.")
     given = Defaults(
         timeout_seconds=task.timeout,
         max_attempts=task.max_attempts,
@@ -121,7 +123,7 @@ def _template(task: NewTask) -> Submission:
         queue=check_identifier(settings.queue if queue is None else queue, what="queue"),
         priority=task.priority,
         policy=resolve(given, defaults),
-        run_after=task.run_after,
+        run_after=None if task.run_after is None else _check_moment(task.run_after),
     )
 
 
@@ -140,6 +142,20 @@ def _find_program(program: Program[Any] | str, version: str | None) -> Program[A
             raise InvalidInput(f"Program {program!r} {known}: say which version to submit.")
         version = versions[0]
     return find(program, version) if version in versions else None
+
+
+def _check_moment(run_after: object) -> datetime:
+    """Return the moment in UTC, the one spelling that the database always takes."""
+    if not isinstance(run_after, datetime) or timezone.is_naive(run_after):
+        raise InvalidInput("run_after must be an aware datetime: a naive one means another moment on another machine.")
+    try:
+        moment = run_after.astimezone(UTC)
+    except OverflowError:
+        # Year 0 has been, and year 10000 is told below.
+        moment = datetime.min.replace(tzinfo=UTC) if run_after.year == 1 else datetime.max.replace(tzinfo=UTC)
+    if moment > RUN_AFTER_MAX:
+        raise InvalidInput(f"run_after is {run_after}; at most {RUN_AFTER_MAX} can be shown in every time zone.")
+    return moment
 
 
 def _check_key(key: object, what: str) -> str | None:

@@ -62,8 +62,8 @@ class TaskHandle:
     def wait(self, timeout: float) -> Any:
         """Wait up to ``timeout`` seconds for the end and return the result as result() does.
 
-        Raises NotFinished after the time-out, and InvalidInput inside atomic(): there the task's submission would not
-        be committed, or its end would never become visible.
+        Raises NotFinished after the time-out, and InvalidInput inside a transaction: there the task's submission would
+        not be committed, or its end would never become visible.
         """
         self._refuse_in_transaction()
         for pause in _pauses(timeout):
@@ -84,8 +84,10 @@ class TaskHandle:
         return await self.aresult()
 
     def _refuse_in_transaction(self) -> None:
-        if connections[self.using].in_atomic_block:
-            raise InvalidInput(f"wait for task {self.id}: leave atomic() first; inside, its end cannot be seen.")
+        connection = connections[self.using]
+        # With autocommit off there is a transaction too, though no atomic block says so.
+        if connection.in_atomic_block or not connection.get_autocommit():
+            raise InvalidInput(f"wait for task {self.id}: leave the transaction first; inside, its end cannot be seen.")
 
     def cancel(self) -> CancelStatus:
         """Cancel the task: at once while it is queued, by request while it is active."""

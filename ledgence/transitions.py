@@ -19,16 +19,17 @@ def sqlstate(error: BaseException) -> str | None:
 
 
 @contextmanager
-def transition(using: str, *, what: str, pipelined: bool = False) -> Iterator[None]:
+def transition(using: str, *, what: str, batched: bool = False) -> Iterator[None]:
     """Run a block atomically; inside a caller's transaction, behind a savepoint.
 
-    Waits for each lock at most LOCK_TIMEOUT_SECONDS. ``pipelined`` lets a worker's connection send several statements
-    at once (sql.send); the block must not use the ORM then. Raises Busy when a lock was not free or a race was lost:
+    Waits for each lock at most LOCK_TIMEOUT_SECONDS. ``batched`` lets the statements that the block sends (sql.send)
+    travel together on a worker's connection. Raises Busy when a lock was not free or a race was lost:
     nothing of the block stands, and the caller's transaction is still usable.
     """
-    nested = connections[using].in_atomic_block
+    # Without autocommit the caller has a transaction too, though no atomic block says so.
+    nested = connections[using].in_atomic_block or not connections[using].get_autocommit()
     try:
-        with sql.pipelined(using) if pipelined else nullcontext(), transaction.atomic(using=using):
+        with transaction.atomic(using=using), sql.batched(using) if batched else nullcontext():
             previous = sql.run("read_lock_timeout", using)[0][0] if nested else None
             if not getattr(connections[using], "has_lock_timeout", False):
                 set_lock_timeout(using, lock_timeout())

@@ -21,6 +21,9 @@ from ledgence_worker import strict_json
 from ledgence_worker.errors import Busy, Conflict
 
 BATCH = 1000
+# How many characters of data one statement carries: escaped twice they are up to sixteen times as many bytes, and
+# PostgreSQL ends the connection that sends it a gigabyte.
+BATCH_CHARACTERS = 4 * 1024 * 1024
 ROUNDS = 5
 
 
@@ -162,7 +165,16 @@ def _batches(pending: dict[UUID, Submission]) -> list[list[tuple[UUID, Submissio
     if any(s.idempotency_key is not None for s in pending.values()):
         # Keys are taken in one order over all batches, so that two calls cannot deadlock.
         items.sort(key=lambda item: (item[1].tenant, item[1].namespace, item[1].idempotency_key or "", item[0]))
-    return [items[start : start + BATCH] for start in range(0, len(items), BATCH)]
+    batches: list[list[tuple[UUID, Submission]]] = []
+    room = 0
+    for item in items:
+        size = len(item[1].data)
+        if not batches or size > room or len(batches[-1]) == BATCH:
+            batches.append([])
+            room = max(size, BATCH_CHARACTERS)
+        batches[-1].append(item)
+        room -= size
+    return batches
 
 
 def _insert(batch: list[tuple[UUID, Submission]], *, using: str) -> set[UUID]:

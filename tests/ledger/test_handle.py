@@ -168,7 +168,7 @@ def test_waiting_for_what_is_over_does_not_wait():
 @pytest.mark.django_db(transaction=True)
 def test_waiting_is_refused_inside_a_transaction():
     handle = submit()
-    with transaction.atomic(), pytest.raises(InvalidInput, match="leave atomic"):
+    with transaction.atomic(), pytest.raises(InvalidInput, match="leave the transaction"):
         handle.wait(60)
 
 

@@ -35,6 +35,12 @@ def describe(error: BaseException) -> ErrorReport:
         return ErrorReport(classes=classes, message="The exception could not be described.", traceback="")
 
 
+def own_report(error: Exception) -> ErrorReport:
+    """Return what is told of an error that the worker itself met: no traceback, since no program raised it."""
+    message = head(plain_text(str(error)), ERROR_MESSAGE_BYTES)
+    return ErrorReport(classes=(class_name(type(error)),), message=message, traceback="")
+
+
 def plain_text(text: str) -> str:
     """Return text that every store takes: lone surrogates and NUL are spelled out."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -10,13 +10,13 @@ from uuid import UUID
 
 from ledgence_worker.environment import allowed_environment
 from ledgence_worker.errors import BootstrapFailed
+from ledgence_worker.failures import own_report
 from ledgence_worker.fleet import Fleet
 from ledgence_worker.linux import resident_bytes
 from ledgence_worker.messages import EndKind
 from ledgence_worker.pool import Ended, StopReason
 from ledgence_worker.pool_settings import PoolSettings
-from ledgence_worker.programs import class_name
-from ledgence_worker.protocol import Assignment, CatalogueEntry, ErrorReport, Outcome, Report
+from ledgence_worker.protocol import Assignment, CatalogueEntry, Outcome, Report
 from ledgence_worker.slot import Slot, State
 
 _MEMORY_CHECK_SECONDS: Final = 1.0
@@ -194,12 +194,11 @@ class ProcessPool:
 
 
 def _not_started(assignment: Assignment, error: OSError) -> Ended:
-    report = ErrorReport(classes=(class_name(type(error)),), message=str(error), traceback="")
     return Ended(
         task_id=assignment.task_id,
         number=assignment.number,
         outcome=Outcome.CRASHED,
         result=None,
-        report=Report(error=report),
+        report=Report(error=own_report(error)),
         confirmed=True,
     )

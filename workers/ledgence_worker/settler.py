@@ -8,8 +8,9 @@ from ledgence_worker.acquirer import admit
 from ledgence_worker.channel import Channel, Reply, Undecided
 from ledgence_worker.ends import End, EndQueue
 from ledgence_worker.errors import Busy, ExternalDispatchRequired, InvalidInput, LedgenceError, SessionExpired
+from ledgence_worker.failures import own_report
 from ledgence_worker.patience import Patience
-from ledgence_worker.protocol import ErrorReport, Outcome, Report, Settled, Settlement, SettleStatus
+from ledgence_worker.protocol import Outcome, Report, Settled, Settlement, SettleStatus
 from ledgence_worker.shared import Shared
 
 logger = logging.getLogger("ledgence_worker.settler")
@@ -138,6 +139,6 @@ class Settler:
 def explain_refusal(settlement: Settlement, error: InvalidInput) -> Settlement:
     """Return the settlement without what made it invalid: a success whose result was refused has failed."""
     failed = settlement.outcome is Outcome.SUCCEEDED
-    said = ErrorReport(classes=("ledgence_worker.errors.InvalidInput",), message=str(error)[:1024], traceback="")
-    report = Report(error=said, exit_status=settlement.report.exit_status, seconds=settlement.report.seconds)
+    told = settlement.report
+    report = Report(error=own_report(error), exit_status=told.exit_status, seconds=told.seconds)
     return replace(settlement, outcome=Outcome.FAILED if failed else settlement.outcome, result=None, report=report)

@@ -10,11 +10,11 @@ from typing import Final
 from ledgence_worker import messages
 from ledgence_worker.errors import ProtocolError
 from ledgence_worker.event import event_bytes
+from ledgence_worker.failures import own_report
 from ledgence_worker.frames import Decoder, Frame, Header, encode
 from ledgence_worker.messages import EndKind, EndMessage
 from ledgence_worker.output import Output
 from ledgence_worker.pool import Ended, StopReason
-from ledgence_worker.programs import class_name
 from ledgence_worker.protocol import Assignment, ErrorReport, Outcome, Report
 
 _RECEIVE_BYTES: Final = 32 * 1024
@@ -127,7 +127,7 @@ class Slot:
     def blame(self, error: Exception) -> None:
         """Note why the process is replaced; the first reason counts."""
         if self.fault is None:
-            self.fault = ErrorReport(classes=(class_name(type(error)),), message=str(error), traceback="")
+            self.fault = own_report(error)
 
     def ended(self, task: Assignment, *, confirmed: bool) -> Ended:
         """Return the end of the attempt, as far as it is known now."""

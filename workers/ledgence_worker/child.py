@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from types import FrameType
 from typing import Any, Final
@@ -115,7 +115,7 @@ class Child:
                 value = program.function(event, context) if program.takes_context else program.function(event)
                 if inspect.isawaitable(value):
                     awaitable, value = value, _Unfinished.UNFINISHED
-                    value = self._run_coroutine(_await(awaitable))
+                    value = self._run_awaitable(awaitable)
             finally:
                 self._phase = _Phase.REPORTING
         except Stopped:
@@ -145,12 +145,12 @@ class Child:
         return program, event, context
 
     # Any: whatever the program returns.
-    def _run_coroutine(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    def _run_awaitable(self, awaitable: Awaitable[Any]) -> Any:
         async def cancellable() -> Any:
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
             self._cancel_task = lambda: task is not None and loop.call_soon_threadsafe(task.cancel)
             try:
-                return await coroutine
+                return await awaitable
             finally:
                 self._cancel_task = None
 
@@ -201,10 +201,6 @@ class Child:
             if self._cancel_task is None:
                 raise Stopped("The attempt was asked to stop.")
             self._cancel_task()
-
-
-async def _await(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from ledgence_worker.clock import Clock
-from ledgence_worker.errors import Unavailable
+from ledgence_worker.errors import LedgenceError, Unavailable
 
 logger = logging.getLogger("ledgence_worker.patience")
 
@@ -38,13 +38,13 @@ class Patience:
         """Pause, and return whether the stop came meanwhile."""
         return self._clock.wait(self._stop, self.next_seconds())
 
-    def repeat[T](self, call: Callable[[], T], what: str) -> T:
-        """Call until the task service answers. Raises Forced, and every error but Unavailable at once."""
+    def repeat[T](self, call: Callable[[], T], what: str, *, on: tuple[type[LedgenceError], ...] = (Unavailable,)) -> T:
+        """Call until there is an answer that is not one of the errors ``on``. Raises Forced, and every other error."""
         tries = 1
         while True:
             try:
                 answer = call()
-            except Unavailable as error:
+            except on as error:
                 note_outage(what, tries, error)
             else:
                 if tries > 1:

@@ -14,7 +14,7 @@ from ledgence_worker.health import HealthServer, Vitals
 from ledgence_worker.inbox import Inbox
 from ledgence_worker.lease import LeaseKeeper
 from ledgence_worker.limits import LEASE_SECONDS_MIN
-from ledgence_worker.patience import Patience, note_outage
+from ledgence_worker.patience import Patience
 from ledgence_worker.pool import Pool
 from ledgence_worker.protocol import CatalogueEntry, OpenSession, Session, TaskService
 from ledgence_worker.settings import WorkerSettings
@@ -92,15 +92,7 @@ class Worker:
             catalogue=catalogue,
         )
         patience = Patience(self._clock, self._stopping.forced)
-        tries = 1
-        while True:
-            try:
-                session = self._service.open_session(command)
-                break
-            except (Busy, Unavailable) as error:
-                note_outage("open_session", tries, error)
-                tries += 1
-                patience.pause()
+        session = patience.repeat(lambda: self._service.open_session(command), "open_session", on=(Busy, Unavailable))
         if session.lease_seconds < LEASE_SECONDS_MIN:
             raise InvalidInput(f"a lease of {session.lease_seconds} s is too short to be kept; make it 2 s or more")
         return session

@@ -63,7 +63,8 @@ def test_end_becomes_a_settlement_of_its_owner(fixture):
     fixture.pool.finish(authority.assignment)
     fixture.turn()
     [end] = fixture.ends()
-    assert end.settlement.owner == authority.assignment.owner
+    told = end.settlement
+    assert (told.task_id, told.number, told.token) == (*authority.key, authority.assignment.token)
     assert (end.settlement.outcome, end.settlement.result) == (Outcome.SUCCEEDED, "null")
     assert end.is_confirmed
     assert fixture.loop.is_empty

@@ -11,8 +11,8 @@ from ledgence_worker.protocol import EarlierAttempt
 class Stopped(BaseException):
     """Raised inside a program that must stop: its time is over, it was cancelled, or its worker ends.
 
-    Not an Exception, so that ``except Exception`` does not swallow it. Clean up in ``finally`` and let it pass: five
-    seconds later the process is killed. Coroutines get asyncio.CancelledError instead.
+    Not an Exception, so that ``except Exception`` does not swallow it. Clean up in ``finally`` and let it pass:
+    five seconds later, or sooner with a short lease, the process is killed. Coroutines get CancelledError instead.
     """
 
 

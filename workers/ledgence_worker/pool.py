@@ -53,7 +53,7 @@ class Pool(Protocol):
         ...
 
     def stop(self, task_id: UUID, number: int, reason: StopReason) -> None:
-        """SIGTERM to the attempt's process group, SIGKILL five seconds later. The first reason counts."""
+        """SIGTERM to the attempt's process group, SIGKILL a few seconds later. The first reason counts."""
         ...
 
     def poll(self, timeout: float) -> list[Ended]:

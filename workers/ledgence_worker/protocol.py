@@ -148,10 +148,6 @@ class Settlement:
     result: str | None = None
     report: Report = field(default_factory=Report)
 
-    @property
-    def owner(self) -> Owner:
-        return Owner(task_id=self.task_id, number=self.number, token=self.token)
-
 
 class SettleStatus(StrEnum):
     """The task service's answer to a settlement."""
@@ -254,5 +250,3 @@ class TaskService(Protocol):
     def close(self) -> None:
         """Give back every connection. Called once, when all other calls have returned."""
         ...
-
-

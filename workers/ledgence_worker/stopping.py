@@ -71,10 +71,6 @@ class Stopping:
         self.forced = threading.Event()
 
     @property
-    def phase(self) -> Phase:
-        return self._phase
-
-    @property
     def is_requested(self) -> bool:
         """Whether anything asks the worker to stop, seen by the main loop or not."""
         return bool(self._signals or self._requests)

@@ -7,7 +7,7 @@ from ledgence.conf import get_settings
 from ledgence.operations.programs import ensure_programs
 from ledgence.transitions import transition
 from ledgence_worker import limits
-from ledgence_worker.errors import InvalidInput, NotFound, SessionExpired
+from ledgence_worker.errors import NotFound, SessionExpired
 from ledgence_worker.protocol import OpenSession, Session
 
 
@@ -17,8 +17,7 @@ def open_session(command: OpenSession, *, using: str) -> Session:
     Makes the programs of its catalogue that are new. Raises Conflict when a known version has another entry point,
     InvalidInput, and SessionExpired when the id was used before and is over.
     """
-    if not 1 <= command.concurrency <= limits.CONCURRENCY_MAX:
-        raise InvalidInput(f"open session: concurrency is {command.concurrency}; 1 to {limits.CONCURRENCY_MAX}.")
+    limits.check_range("open session: concurrency", command.concurrency, 1, limits.CONCURRENCY_MAX)
     with transition(using, what="open session"):
         programs = ensure_programs(((e.name, e.version, e.entry_point) for e in command.catalogue), using=using)
         sql.run(

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from ledgence_worker.errors import InvalidInput
+
 DATA_BYTES: Final = 1024 * 1024
 RESULT_BYTES: Final = 8 * 1024 * 1024
 REPORT_BYTES: Final = 8 * 1024 * 1024
@@ -17,4 +19,10 @@ LEASE_SECONDS_MIN: Final = 2.0
 OUTPUT_TAIL_BYTES: Final = 16 * 1024
 TRACEBACK_BYTES: Final = 32 * 1024
 ERROR_MESSAGE_BYTES: Final = 4 * 1024
-REFERENCE_BYTES: Final = 16 * 1024
+
+
+def check_range(what: str, value: object, low: float, high: float) -> None:
+    """Refuse what is no number from ``low`` to ``high``. Raises InvalidInput."""
+    # Written so that NaN, which compares false with everything, is refused.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise InvalidInput(f"{what} must be a number from {low:g} to {high:g}, not {value!r}.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ledgence_worker.errors import InvalidInput
-from ledgence_worker.limits import CONCURRENCY_MAX
+from ledgence_worker.limits import CONCURRENCY_MAX, check_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,8 @@ class PoolSettings:
     idle_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.concurrency <= CONCURRENCY_MAX:
-            raise InvalidInput(f"concurrency must be from 1 to {CONCURRENCY_MAX}, not {self.concurrency}.")
+        check_range("concurrency", self.concurrency, 1, CONCURRENCY_MAX)
         if self.max_tasks_per_child is not None and self.max_tasks_per_child < 1:
             raise InvalidInput(f"max_tasks_per_child must be at least 1, not {self.max_tasks_per_child}.")
         for name in ("kill_after_seconds", "confirm_seconds", "handshake_seconds"):
-            if not 0 < getattr(self, name) <= 86_400:
-                raise InvalidInput(f"{name} must be above 0 and at most a day, not {getattr(self, name)}.")
+            check_range(name, getattr(self, name), 0.001, 86_400)

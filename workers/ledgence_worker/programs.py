@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ledgence_worker.errors import Conflict, InvalidInput, NotFound
 from ledgence_worker.identifiers import check_identifier
+from ledgence_worker.limits import check_range
 from ledgence_worker.protocol import CatalogueEntry, Outcome
 
 BACKOFF_SECONDS_MAX: Final = 31_536_000.0
@@ -39,10 +40,10 @@ class Backoff:
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_range("backoff initial_seconds", self.initial_seconds, 0.0, BACKOFF_SECONDS_MAX)
-        _check_range("backoff factor", self.factor, 1.0, 10.0)
-        _check_range("backoff maximum_seconds", self.maximum_seconds, self.initial_seconds, BACKOFF_SECONDS_MAX)
-        _check_range("backoff jitter", self.jitter, 0.0, 1.0)
+        check_range("backoff initial_seconds", self.initial_seconds, 0.0, BACKOFF_SECONDS_MAX)
+        check_range("backoff factor", self.factor, 1.0, 10.0)
+        check_range("backoff maximum_seconds", self.maximum_seconds, self.initial_seconds, BACKOFF_SECONDS_MAX)
+        check_range("backoff jitter", self.jitter, 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +61,9 @@ class Defaults:
         if not isinstance(self.queue, Unset):
             check_identifier(self.queue, what="queue")
         if not isinstance(self.timeout_seconds, Unset) and self.timeout_seconds is not None:
-            _check_range("timeout", self.timeout_seconds, 0.001, BACKOFF_SECONDS_MAX)
+            check_range("timeout", self.timeout_seconds, 0.001, BACKOFF_SECONDS_MAX)
         if not isinstance(self.max_attempts, Unset):
-            _check_range("max_attempts", self.max_attempts, 1, ATTEMPTS_MAX)
+            check_range("max_attempts", self.max_attempts, 1, ATTEMPTS_MAX)
             if not isinstance(self.max_attempts, int):
                 raise InvalidInput(f"max_attempts must be a whole number, not {self.max_attempts!r}.")
 
@@ -173,9 +174,3 @@ def _takes_context(function: Handler) -> bool:
     if not 1 <= count <= 2 or any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
         raise InvalidInput(f"Program function {function.__qualname__} must take (event) or (event, context).")
     return count == 2
-
-
-def _check_range(what: str, value: object, low: float, high: float) -> None:
-    # Written so that NaN, which compares false with everything, is refused.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidInput(f"{what} must be a number from {low:g} to {high:g}, not {value!r}.")

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from ledgence_worker.errors import InvalidInput
-from ledgence_worker.limits import CONCURRENCY_MAX, IDENTIFIER_BYTES, WAIT_SECONDS_MAX
+from ledgence_worker.identifiers import check_identifier
+from ledgence_worker.limits import CONCURRENCY_MAX, WAIT_SECONDS_MAX, check_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,27 +32,16 @@ class WorkerSettings:
     health_port: int | None = None
 
     def __post_init__(self) -> None:
-        _require_identifier("name", self.name)
-        _require_identifier("tenant", self.tenant)
-        _require_identifier("namespace", self.namespace)
+        check_identifier(self.name, what="name")
+        check_identifier(self.tenant, what="tenant")
+        check_identifier(self.namespace, what="namespace")
         for queue in self.queues + self.exclude_queues:
-            _require_identifier("queue", queue)
+            check_identifier(queue, what="queue")
         if both := set(self.queues) & set(self.exclude_queues):
-            raise InvalidInput(f"queues {sorted(both)} are both served and excluded; name each once")
-        _require_range("concurrency", self.concurrency, 1, CONCURRENCY_MAX)
-        _require_range("grace_seconds", self.grace_seconds, 0, 86_400)
-        _require_range("acquire_wait_seconds", self.acquire_wait_seconds, 0, WAIT_SECONDS_MAX)
-        _require_range("linger_seconds", self.linger_seconds, 0, 1)
+            raise InvalidInput(f"queues {sorted(both)} are both served and excluded; name each once.")
+        check_range("concurrency", self.concurrency, 1, CONCURRENCY_MAX)
+        check_range("grace_seconds", self.grace_seconds, 0, 86_400)
+        check_range("acquire_wait_seconds", self.acquire_wait_seconds, 0, WAIT_SECONDS_MAX)
+        check_range("linger_seconds", self.linger_seconds, 0, 1)
         if self.health_port is not None:
-            _require_range("health_port", self.health_port, 0, 65_535)
-
-
-def _require_identifier(setting: str, value: str) -> None:
-    if not 1 <= len(value.encode("utf-8", "surrogatepass")) <= IDENTIFIER_BYTES:
-        raise InvalidInput(f"{setting} {value!r} must have 1 to {IDENTIFIER_BYTES} bytes")
-
-
-def _require_range(setting: str, value: float, least: float, most: float) -> None:
-    # Written so that NaN, which compares false with everything, is refused.
-    if not least <= value <= most:
-        raise InvalidInput(f"{setting} is {value!r}; it must be from {least} to {most:g}")
+            check_range("health_port", self.health_port, 0, 65_535)

@@ -47,9 +47,8 @@ class Submission:
     copy_of: UUID | None = None
 
     @classmethod
-    def copy(cls, task: Task, *, using: str) -> "Submission":
-        """Make the submission of a copy of a task, without its idempotency key."""
-        [(data,)] = sql.run("read_data", using, {"task": task.pk})
+    def copy(cls, task: Task, *, data: str) -> "Submission":
+        """Make the submission of a copy of a task, without its idempotency key. ``data`` is the task's, as text."""
         return cls(
             program=task.program.name,
             version=task.program.version,

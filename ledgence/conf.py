@@ -52,6 +52,21 @@ class LedgenceSettings:
         """How long an attempt keeps its lease after its execution deadline or a cancel request, to end properly."""
         return min(30.0, self.lease_seconds / 2)
 
+    @property
+    def defaults(self) -> Defaults:
+        """What a task's policy is where neither its submission nor its program says anything. Raises InvalidInput."""
+        return Defaults(
+            timeout_seconds=self.timeout_seconds,
+            max_attempts=self.max_attempts,
+            backoff=Backoff(
+                initial_seconds=self.backoff_initial_seconds,
+                factor=self.backoff_factor,
+                maximum_seconds=self.backoff_maximum_seconds,
+                jitter=self.backoff_jitter,
+            ),
+            retry_on=tuple(map(retry_word, self.retry_on)),
+        )
+
 
 #: What a setting of each type may be given as. True is no number.
 GIVEN: dict[Any, tuple[type, ...]] = {
@@ -96,17 +111,7 @@ def _check_ranges(values: LedgenceSettings) -> None:
     try:
         for name in ("tenant", "namespace", "queue"):
             check_identifier(getattr(values, name), what=name)
-        Backoff(
-            initial_seconds=values.backoff_initial_seconds,
-            factor=values.backoff_factor,
-            maximum_seconds=values.backoff_maximum_seconds,
-            jitter=values.backoff_jitter,
-        )
-        Defaults(
-            timeout_seconds=values.timeout_seconds,
-            max_attempts=values.max_attempts,
-            retry_on=tuple(map(retry_word, values.retry_on)),
-        )
+        _ = values.defaults
     except InvalidInput as error:
         raise ImproperlyConfigured(f"LEDGENCE cannot be used: {error}") from error
 

@@ -9,7 +9,7 @@ from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.models import Policy
 from ledgence_worker import strict_json
-from ledgence_worker.programs import UNSET, Backoff, Defaults, Unset
+from ledgence_worker.programs import Backoff, Defaults, Unset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +58,11 @@ class PolicyValue:
 
 def resolve(given: Defaults, program: Defaults) -> PolicyValue:
     """Merge what a submission gave, what its program says and the settings, each part on its own."""
-    settings = get_settings()
-    backoff = Backoff(
-        initial_seconds=settings.backoff_initial_seconds,
-        factor=settings.backoff_factor,
-        maximum_seconds=settings.backoff_maximum_seconds,
-        jitter=settings.backoff_jitter,
-    )
+    settings = get_settings().defaults
     return PolicyValue.of(
         max_attempts=_first(given.max_attempts, program.max_attempts, settings.max_attempts),
         timeout_seconds=_first(given.timeout_seconds, program.timeout_seconds, settings.timeout_seconds),
-        backoff=_first(given.backoff, program.backoff, backoff),
+        backoff=_first(given.backoff, program.backoff, settings.backoff),
         retry_on=_first(given.retry_on, program.retry_on, settings.retry_on),
     )
 
@@ -94,6 +88,3 @@ def ensure_policy(policy: PolicyValue, *, using: str) -> None:
             "retry_on": list(policy.retry_on),
         },
     )
-
-
-__all__ = ["UNSET", "Backoff", "Defaults", "PolicyValue", "ensure_policy", "resolve"]

@@ -33,8 +33,6 @@ class Housekeeping:
         self._stop = threading.Event()
         self._snapshots_at = time.monotonic() + SNAPSHOT_PERIOD_SECONDS
         self._thread: threading.Thread | None = None
-        #: When a turn last succeeded, by time.monotonic().
-        self.succeeded_at = time.monotonic()
 
     def start(self) -> None:
         """Run on a thread of its own until close()."""
@@ -43,23 +41,23 @@ class Housekeeping:
 
     def run(self) -> None:
         """Run until stop(). A failure is logged and tried again with the next turn."""
-        self._wait = 0.0
-        while not self._stop.wait(self._wait):
+        wait = 0.0
+        while not self._stop.wait(wait):
             try:
-                self._wait = self.turn()
-                self.succeeded_at = time.monotonic()
+                wait = self.turn()
             except (Error, Busy) as error:
                 logger.warning("housekeeping failed, trying again error=%s", error)
-                self._pause()
+                wait = self._start_anew()
             except Exception:
                 # Nobody watches this thread: it must not die of what was not foreseen.
                 logger.exception("housekeeping failed, trying again")
-                self._pause()
+                wait = self._start_anew()
         self._connections.close()
 
-    def _pause(self) -> None:
+    def _start_anew(self) -> float:
+        """Let the next turn begin with a new connection, and return how long to wait for it."""
         self._connections.use("housekeeping").close()
-        self._wait = FAILURE_SECONDS
+        return FAILURE_SECONDS
 
     def turn(self) -> float:
         """Do what is due and return the seconds until the next turn."""

@@ -8,10 +8,11 @@ import threading
 import time
 from importlib.metadata import version
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.db import connections
 
+from ledgence.api import get
 from ledgence.bootstrap import load_programs
 from ledgence.models import DeliveryIntent, Task
 from ledgence.operations.authorize import authorize
@@ -21,7 +22,7 @@ from ledgence.operations.sessions import close_session, open_session
 from ledgence.operations.settle import settle
 from ledgence_worker import limits, programs, strict_json
 from ledgence_worker.context import Context
-from ledgence_worker.errors import InvalidInput, NotFound, OwnershipLost
+from ledgence_worker.errors import OwnershipLost
 from ledgence_worker.event import event_bytes, parse_event
 from ledgence_worker.failures import describe
 from ledgence_worker.protocol import Assignment, OpenSession, Outcome, Report, Session, Settlement
@@ -35,7 +36,7 @@ def run_once(task: str, *, using: str) -> str:
     OwnershipLost when the task is not queued and due.
     """
     load_programs()
-    row = _find(task, using=using)
+    row = Task.objects.using(using).select_related("queue").get(pk=get(task, using=using).id)
     session = _open_session(row, using=using)
     try:
         assignment = _claim(row, session, using=using)
@@ -49,17 +50,6 @@ def run_once(task: str, *, using: str) -> str:
             renewer.join()
     finally:
         close_session(session.session_id, using=using)
-
-
-def _find(task: str, *, using: str) -> Task:
-    try:
-        pk = UUID(task)
-    except ValueError:
-        raise InvalidInput(f"Task id {task[:80]!r} is not a UUID.") from None
-    row = Task.objects.using(using).select_related("queue").filter(pk=pk).first()
-    if row is None:
-        raise NotFound(f"Task {pk} does not exist in database {using!r}.")
-    return row
 
 
 def _open_session(row: Task, *, using: str) -> Session:

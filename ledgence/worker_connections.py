@@ -30,7 +30,7 @@ def is_pooled(using: str) -> bool:
 
 
 def tune(settings: dict[str, Any], *, role: str, pooled: bool) -> dict[str, Any]:
-    """Return a database's settings for a worker's thread: bound and prepared on the server, with time-outs.
+    """Return a database's settings for a worker's thread: with time-outs, and plans that need no statistics.
 
     Behind a transaction pooler nothing may belong to a session: no prepared statements, no start-up options.
     """
@@ -41,9 +41,9 @@ def tune(settings: dict[str, Any], *, role: str, pooled: bool) -> dict[str, Any]
     options["application_name"] = f"ledgence {role}"
     options["connect_timeout"] = options.get("connect_timeout", 5)
     options |= {name: value for name, value in TCP.items() if name not in options}
+    # The driver would deallocate what batches have prepared, if it prepared statements of its own.
+    options["prepare_threshold"] = None
     if not pooled:
-        options["server_side_binding"] = True
-        options["prepare_threshold"] = 1
         options["options"] = f"{options.get('options', '')} {STARTUP} -c lock_timeout={lock_timeout()}".strip()
     return tuned
 
@@ -62,7 +62,7 @@ class WorkerConnections:
         if not hasattr(self._local, "wrapper"):
             settings = tune(connections.settings[self.using], role=role, pooled=is_pooled(self.using))
             self._local.wrapper = _wrapper_class(settings["ENGINE"])(settings, self.using)
-            self._local.wrapper.has_lock_timeout = self._local.wrapper.can_pipeline = not is_pooled(self.using)
+            self._local.wrapper.has_lock_timeout = self._local.wrapper.can_batch = not is_pooled(self.using)
             # Closed by close() from another thread, when its own has ended.
             self._local.wrapper.inc_thread_sharing()
             with self._lock:
@@ -81,5 +81,5 @@ class WorkerConnections:
 def _wrapper_class(engine: str) -> Any:
     """Return the engine's wrapper, which with DEBUG does not keep every statement: a worker runs for ever."""
     return type(
-        "WorkerDatabaseWrapper", (load_backend(engine).DatabaseWrapper,), {"queries_logged": False, "pipeline": None}
+        "WorkerDatabaseWrapper", (load_backend(engine).DatabaseWrapper,), {"queries_logged": False, "batch": None}
     )

@@ -32,7 +32,7 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
     Raises NotFound, SessionExpired, OutOfOrder, InvalidInput, Busy.
     """
     check_acquire(command)
-    with transition(using, what="acquire", pipelined=True):
+    with transition(using, what="acquire", batched=True):
         # Sent before anything is read: one round trip for all of it. A repeated command settles nothing twice, and an
         # error rolls everything back.
         channel = lock_channel(command.session_id, command.channel, using=using)

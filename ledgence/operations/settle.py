@@ -19,7 +19,7 @@ def settle(session_id: UUID, settlements: Sequence[Settlement], *, using: str) -
     Raises InvalidInput before anything is written, and Busy when a lock was not free within the time-out.
     """
     check_settlements(settlements)
-    with transition(using, what="settle", pipelined=True):
+    with transition(using, what="settle", batched=True):
         return settle_held(session_id, settlements, using=using)()
 
 

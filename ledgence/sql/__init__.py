@@ -2,21 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from django.db import connections
 from psycopg.pq import ExecStatus
 
-type Rows = list[tuple[Any, ...]]
+from ledgence.sql.batch import Batch
+from ledgence.sql.text import Rows, bind, text
 
-
-@cache
-def text(name: str) -> str:
-    """Return the statement ``name`` (its file's name without .sql), without its comments."""
-    lines = resources.files(__name__).joinpath(f"{name}.sql").read_text("utf-8").splitlines()
-    return "\n".join(line for line in lines if not line.lstrip().startswith("--"))
+__all__ = ["Rows", "batched", "run", "send", "text"]
 
 
 def run(name: str, using: str, parameters: Mapping[str, Any] | None = None) -> Rows:
@@ -25,68 +19,38 @@ def run(name: str, using: str, parameters: Mapping[str, Any] | None = None) -> R
     A list is sent as an array in PostgreSQL's own notation; the statement casts it to its type.
     """
     with connections[using].cursor() as cursor:
-        cursor.execute(text(name), _bind(parameters))
-        return _rows(cursor, using)
+        cursor.execute(text(name), None if parameters is None else bind(parameters))
+        return cursor.fetchall() if cursor.pgresult.status == ExecStatus.TUPLES_OK else []
 
 
-def send(name: str, using: str, parameters: Mapping[str, Any] | None = None) -> Callable[[], Rows]:
+def send(name: str, using: str, parameters: Mapping[str, Any]) -> Callable[[], Rows]:
     """Send the statement ``name`` and return what fetches its rows.
 
-    In a pipeline (see pipelined) several statements go out before the first answer is read; an error of one is raised
-    by the next fetch or the commit. Elsewhere the statement is executed at once.
+    Within batched() it waits until an answer is fetched, and travels with all that wait; an error of one is raised by
+    that fetch, or at the end of the block. Elsewhere it is executed at once.
     """
-    connection = connections[using]
-    if getattr(connection, "pipeline", None) is None:
-        rows = run(name, using, parameters)
-        return lambda: rows
-    cursor = connection.cursor()
-    cursor.execute(text(name), _bind(parameters))
-    return lambda: _rows(cursor, using)
+    batch = getattr(connections[using], "batch", None)
+    if batch is not None:
+        fetch: Callable[[], Rows] = batch.add(name, parameters)
+        return fetch
+    rows = run(name, using, parameters)
+    return lambda: rows
 
 
 @contextmanager
-def pipelined(using: str) -> Iterator[None]:
-    """Let statements be sent without waiting for each answer, where the connection is a worker's (can_pipeline).
+def batched(using: str) -> Iterator[None]:
+    """Let statements that are sent travel together, where the connection is a worker's. Begin it in the transaction.
 
-    A round trip costs more than most of a worker's statements. Begin it outside the transaction: the commit ends it.
+    Statements that are run, and the ORM's, do not wait for those that were sent: fetch before you use them.
     """
     # Any: the two attributes are those of WorkerConnections' wrappers.
     connection: Any = connections[using]
-    if not getattr(connection, "can_pipeline", False) or connection.pipeline is not None:
+    if not getattr(connection, "can_batch", False):
         yield
         return
-    connection.ensure_connection()
-    # The pipeline raises the driver's own errors when it reads answers.
-    with connection.wrap_database_errors, connection.connection.pipeline() as connection.pipeline:
-        try:
-            yield
-        finally:
-            connection.pipeline = None
-
-
-def _rows(cursor: Any, using: str) -> Rows:
-    if cursor.pgresult is None:
-        connection: Any = connections[using]
-        with connection.wrap_database_errors:
-            connection.pipeline.sync()
-    return cursor.fetchall() if cursor.pgresult.status == ExecStatus.TUPLES_OK else []
-
-
-def _bind(parameters: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return parameters and {k: _array(value) if type(value) is list else value for k, value in parameters.items()}
-
-
-def _array(values: list[Any]) -> str:
-    """Write a one-dimensional array. The driver would look for each element's type first, which costs more than it."""
-    return "{" + ",".join(map(_element, values)) + "}"
-
-
-def _element(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, bytes):
-        return f'"\\\\x{value.hex()}"'
-    # UUID, int and datetime need no escape; a datetime has a blank, which quotes allow.
-    return f'"{value}"'
+    batch = connection.batch = Batch(connection)
+    try:
+        yield
+        batch.flush()
+    finally:
+        connection.batch = None

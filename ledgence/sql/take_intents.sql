@@ -36,14 +36,14 @@ work as materialized (
 attempt as (
     insert into ledgence_attempt (task_id, number, cause, session_id, token, claimed_at, authorized_at, delivery_mode,
         destination, available_at, publication_id, publications, first_published_at, last_published_at)
-    select task_id, generation, cause, %(session)s, token, now, case when %(authorize)s then now end, mode,
+    select task_id, generation, cause, %(session)s::uuid, token, now, case when %(authorize)s::bool then now end, mode,
         destination, available_at, publication_id, publications, first_published_at, last_published_at
     from work
 ),
 lease as (
     insert into ledgence_lease (task_id, number, token, session_id, queue_id, program_id, priority, charged, expires_at,
         bound_at)
-    select task_id, generation, token, %(session)s, queue_id, program_id, priority, charged,
+    select task_id, generation, token, %(session)s::uuid, queue_id, program_id, priority, charged,
         least(now + make_interval(secs => %(lease_seconds)s), bound_at), bound_at
     from work
     returning task_id, expires_at

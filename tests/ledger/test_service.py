@@ -67,8 +67,8 @@ def test_settles_and_acquires_in_one_command_and_repeats_both(service, session):
 def test_the_statements_of_a_command_travel_together(service, session):
     submit_tasks(2)
     service.acquire(command(session, 1, capacity=1))
-    assert own_connection().can_pipeline
-    assert own_connection().pipeline is None
+    assert own_connection().can_batch
+    assert own_connection().batch is None
 
 
 def test_a_lock_that_is_not_free_is_busy_and_the_connection_goes_on(service, session):
@@ -125,7 +125,7 @@ def test_a_database_that_is_away_is_unavailable_and_the_next_call_connects_anew(
 def test_bad_input_is_refused_before_anything_is_sent(service, session):
     with pytest.raises(InvalidInput):
         service.acquire(command(session, 1, capacity=-1))
-    assert own_connection().pipeline is None
+    assert own_connection().batch is None
 
 
 def test_a_wait_ends_with_an_interruption_and_its_empty_answer_is_recorded(service, session):

@@ -3,10 +3,16 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from ledgence_worker import limits
 from ledgence_worker.authority import Authority
 from ledgence_worker.clock import Clock
 from ledgence_worker.protocol import Settlement
+
+#: How many characters of results are taken at once, or one result that has more. What it takes to send a batch grows
+#: with the square of its size: of large results a dozen together took longer than a statement may.
+BATCH_CHARACTERS: Final = limits.RESULT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +28,10 @@ class End:
 
 
 class EndQueue:
-    """Collects ends for the settler, which takes all there are: the main loop puts, the settler's thread does the rest.
+    """Collects ends for the settler, which takes all there are, or as many as their results let it: see take().
 
-    A first end lingers a little so that others can join its commit, unless nothing is running that could.
+    The main loop puts, the settler's thread does the rest. A first end lingers a little so that others can join its
+    commit, unless nothing is running that could.
     """
 
     def __init__(self, linger_seconds: float, clock: Clock) -> None:
@@ -57,7 +64,10 @@ class EndQueue:
             self._again_at = self._clock.monotonic() + delay_seconds
 
     def take(self) -> list[End] | None:
-        """Wait for ends and return all of them; [] when only those kept for later are due, None once closed."""
+        """Wait for ends and return all of them; [] when only those kept for later are due, None once closed.
+
+        Of ends with large results only the first ones are returned (BATCH_CHARACTERS); the next call returns more.
+        """
         with self._condition:
             while not self._ends and not self._is_closed:
                 wait = self._again_at - self._clock.monotonic() if self._again else None
@@ -71,7 +81,8 @@ class EndQueue:
             linger = self._first_at + self._linger_seconds - self._clock.monotonic()
             if linger > 0 and not self._is_last and not self._is_closed:
                 self._condition.wait(linger)
-            taken, self._ends = self._ends, []
+            count = _batch(self._ends)
+            taken, self._ends = self._ends[:count], self._ends[count:]
             return taken
 
     def take_again(self) -> list[End]:
@@ -79,7 +90,8 @@ class EndQueue:
         with self._condition:
             if not self._again or self._clock.monotonic() < self._again_at:
                 return []
-            taken, self._again = self._again, []
+            count = _batch(self._again)
+            taken, self._again = self._again[:count], self._again[count:]
             return taken
 
     def close(self) -> None:
@@ -87,3 +99,14 @@ class EndQueue:
         with self._condition:
             self._is_closed = True
             self._condition.notify()
+
+
+def _batch(ends: Sequence[End]) -> int:
+    """Return how many of the first ends are told at once: at least one."""
+    room = BATCH_CHARACTERS
+    for place, end in enumerate(ends):
+        if end.settlement is not None:
+            room -= len(end.settlement.result or "")
+        if room < 0:
+            return max(1, place)
+    return len(ends)

@@ -106,7 +106,8 @@ class QueueLoad:
     """How much work a queue has; counts of COUNT_CAP + 1 mean more than the cap."""
 
     due: int
-    oldest_due_at: datetime | None
+    #: How long the oldest of them is due; None without any.
+    oldest_due_seconds: float | None
     later: int
     active: int
 
@@ -114,4 +115,4 @@ class QueueLoad:
 def find_loads(ids: Sequence[int]) -> dict[int, QueueLoad]:
     """Count the work of queues, by id."""
     rows = sql.run("describe_queues", get_settings().database, {"queues": list(ids), "cap": COUNT_CAP})
-    return {row[0]: QueueLoad(due=row[1], oldest_due_at=row[2], later=row[3], active=row[4]) for row in rows}
+    return {row[0]: QueueLoad(due=row[1], oldest_due_seconds=row[2], later=row[3], active=row[4]) for row in rows}

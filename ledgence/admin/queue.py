@@ -1,11 +1,11 @@
 """Queues: how much work waits, for how long, and whether it is handed out."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -42,19 +42,14 @@ class QueueAdmin(LedgerAdmin):
         (gettext_lazy("Work"), {"fields": (("due", "oldest", "later", "active"),)}),
     )
 
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        term = search_term.strip()
-        return (queryset.filter(name=term) if term else queryset), False
+    def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
+        return rows.filter(name=term)
 
     def describe_rows(self, rows: list[Any]) -> list[Any]:
         loads = find_loads([queue.pk for queue in rows])
         for queue in rows:
             queue.load = loads[queue.pk]
         return rows
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        queue = super().get_object(request, object_id, from_field)
-        return queue and self.describe_rows([queue])[0]
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         return {"operator_actions": find_actions(obj.pk)}
@@ -76,8 +71,8 @@ class QueueAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("oldest due for"))
     def oldest(self, queue: Any) -> Any:
-        at = queue.load.oldest_due_at
-        return span(timezone.now() - at) if at else NOTHING
+        seconds = queue.load.oldest_due_seconds
+        return NOTHING if seconds is None else span(timedelta(seconds=seconds))
 
     @admin.display(description=gettext_lazy("for later"))
     def later(self, queue: Any) -> Any:

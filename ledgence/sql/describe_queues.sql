@@ -2,7 +2,7 @@
 -- Every priority is named, so that each is a probe of the index: a queue's future work may be a million intents.
 -- Locks: nothing. Index: ledgence_intent_due; leases are few and read whole.
 -- Not the ORM: counts of limited lateral subqueries.
-select q.id, due.count, due.oldest, later.count, held.count
+select q.id, due.count, extract(epoch from statement_timestamp() - due.oldest)::float8, later.count, held.count
 from unnest(%(queues)s::int[]) q(id)
 cross join lateral (
     select count(*), min(available_at) as oldest from (

@@ -82,15 +82,9 @@ class AttemptAdmin(LedgerAdmin):
         rows: QuerySet[Any] = super().get_queryset(request).annotate(report_head=report_head("report"))
         return rows
 
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        try:
-            # In no order, or the planner may prefer to walk all attempts in that order.
-            return queryset.filter(among(Attempt.objects.filter(task=UUID(term)).values("pk"))), False
-        except ValueError:
-            return queryset.none(), False
+    def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
+        # In no order, or the planner may prefer to walk all attempts in that order.
+        return rows.filter(among(Attempt.objects.filter(task=UUID(term)).values("pk")))
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         row = with_reports(self.get_queryset(request).filter(pk=obj.pk)).select_related("session").get()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.options import ShowFacets
@@ -90,6 +91,19 @@ class LedgerAdmin(Page):
     def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:
         return CappedChangeList
 
+    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        try:
+            return self.search(request, queryset, term), False
+        except ValueError:
+            return queryset.none(), False
+
+    def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
+        """Return the rows that a term finds, by a predicate that has its index. A ValueError stands for none."""
+        return rows.filter(pk=UUID(term))
+
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         # Admin allows every column of the table: a scan by address, and a way to guess what a payload holds.
         return lookup in {getattr(entry, "parameter_name", None) for entry in self.list_filter}
@@ -97,6 +111,10 @@ class LedgerAdmin(Page):
     def describe_rows(self, rows: list[Any]) -> list[Any]:
         """Add to one page's rows what their columns show, in a fixed number of statements."""
         return rows
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        return row and self.describe_rows([row])[0]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         note = {"cap": CAP, "narrowed_note": self.narrowed_note}

@@ -1,7 +1,6 @@
 """Delivery intents: the work that is ready, and whether anybody takes it."""
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import DurationField, ExpressionWrapper, F, QuerySet
@@ -82,15 +81,6 @@ class DeliveryIntentAdmin(LedgerAdmin):
         waited = ExpressionWrapper(Now() - F("available_at"), output_field=DurationField())
         rows: QuerySet[Any] = super().get_queryset(request).annotate(waited=waited)
         return rows
-
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        try:
-            return queryset.filter(pk=UUID(term)), False
-        except ValueError:
-            return queryset.none(), False
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         return {"events": find_events(obj.pk), "operator_actions": find_actions(obj.pk)}

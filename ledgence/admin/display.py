@@ -10,7 +10,7 @@ from django.db.models.functions import Cast, Left, Length
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ledgence.conf import get_settings
@@ -74,7 +74,7 @@ def _indent(parts: Iterable[str]) -> Iterator[str]:
         before = part
 
 
-def json_block(model: type[Model], pk: Any, column: str) -> SafeString:
+def json_block(model: type[Model], pk: Any, column: str) -> SafeString | str:
     """Read one ``json`` column of a row as text, cut by the database, and render it."""
     column_text = Cast(F(column), TextField())
     row = (
@@ -84,7 +84,7 @@ def json_block(model: type[Model], pk: Any, column: str) -> SafeString:
         .first()
     )
     if row is None or row[0] is None:
-        return mark_safe(NOTHING)  # noqa: S308 - a constant
+        return NOTHING
     if row[1] > SHOWN:
         return text_block(row[0], length=row[1])
     # Deep structures may grow much by indentation; then the text itself is shown.

@@ -60,15 +60,9 @@ class LeaseAdmin(LedgerAdmin):
         rows: QuerySet[Any] = super().get_queryset(request).annotate(left=left)
         return rows
 
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        term = search_term.strip()
-        if not term:
-            return queryset, False
-        try:
-            wanted = UUID(term)
-        except ValueError:
-            return queryset.none(), False
-        return queryset.filter(Q(pk=wanted) | Q(session=wanted)), False
+    def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
+        wanted = UUID(term)
+        return rows.filter(Q(pk=wanted) | Q(session=wanted))
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         return {"operator_actions": find_actions(obj.pk)}

@@ -39,16 +39,13 @@ class OperatorActionAdmin(LedgerAdmin):
 
     fieldsets = ((None, {"fields": ("kind_shown", "acted", "actor_name", "reason", "id")}),)
 
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        term = search_term.strip()
-        if not term:
-            return queryset, False
+    def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
         try:
             wanted = UUID(term)
         except ValueError:
-            return queryset.filter(actor_name=term), False
+            return rows.filter(actor_name=term)
         named = OperatorActionTarget.objects.filter(target=str(wanted)).values("action")
-        return queryset.filter(Q(pk=wanted) | Q(pk__in=named)), False
+        return rows.filter(Q(pk=wanted) | Q(pk__in=named))
 
     def describe_rows(self, rows: list[Any]) -> list[Any]:
         targets = OperatorActionTarget.objects.using(get_settings().database).filter(

@@ -72,9 +72,8 @@ class WorkerSessionAdmin(LedgerAdmin):
         rows: QuerySet[Any] = super().get_queryset(request).annotate(state_word=word)
         return rows
 
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        term = search_term.strip()
-        return (queryset.filter(Q(name=term) | Q(host=term)) if term else queryset), False
+    def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
+        return rows.filter(Q(name=term) | Q(host=term))
 
     def describe_rows(self, rows: list[Any]) -> list[Any]:
         using, ids = get_settings().database, [row.pk for row in rows]
@@ -87,10 +86,6 @@ class WorkerSessionAdmin(LedgerAdmin):
             row.held_count, row.expired_count = held.get(row.pk, 0), expired.get(row.pk, 0)
             row.heard_at = heard.get(row.pk)
         return rows
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        session = super().get_object(request, object_id, from_field)
-        return session and self.describe_rows([session])[0]
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         leases = Lease.objects.using(get_settings().database).filter(session=obj.pk)

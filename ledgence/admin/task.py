@@ -84,36 +84,27 @@ class TaskAdmin(LedgerAdmin):
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-finished_at", "-pk") if request.GET.get("state") in ENDED else ("-pk",)
 
-    def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
-        return self._search(request, queryset, search_term.strip()), False
-
-    def _search(self, request: HttpRequest, tasks: QuerySet[Task], term: str) -> QuerySet[Task]:
+    def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
         """Find by one predicate, never by several alternatives: each has its index, together they have none."""
-        if not term:
-            return tasks
         what, _separator, name = term.partition(":")
         state, using = request.GET.get("state"), get_settings().database
         if what == "program" and name:
             programs = Program.objects.using(using).filter(name=name).values_list("pk", flat=True)
-            return narrow_tasks(tasks, state, program__in=list(programs))
+            return narrow_tasks(rows, state, program__in=list(programs))
         if what == "queue" and name:
             queues = Queue.objects.using(using).filter(name=name).values_list("pk", flat=True)
-            return narrow_tasks(tasks, state, queue__in=list(queues))
+            return narrow_tasks(rows, state, queue__in=list(queues))
         try:
-            return tasks.filter(pk=UUID(term))
+            return rows.filter(pk=UUID(term))
         except ValueError:
             # In no order, or the planner may prefer to walk all tasks in that order.
-            return tasks.filter(among(Task.objects.filter(correlation_key=term).values("pk")))
+            return rows.filter(among(Task.objects.filter(correlation_key=term).values("pk")))
 
     def describe_rows(self, rows: list[Any]) -> list[Any]:
         facts = find_tasks([task.pk for task in rows])
         for task in rows:
             task.facts = facts.get(str(task.pk))
         return rows
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        task = super().get_object(request, object_id, from_field)
-        return task and self.describe_rows([task])[0]
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         return {

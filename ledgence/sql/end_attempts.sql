@@ -7,7 +7,8 @@
 -- The leases were locked by an earlier statement of this transaction (lock_leases and its siblings), so this one's
 -- snapshot and clock are later than the locks. ``live``: true ends only live leases (settlement, release), false only
 -- expired ones (expiry), null either (forced expiry). Owners that do not match end nothing.
--- Locks: attempts and tasks of those leases (no key update), which only the lease's holder may write.
+-- Locks: attempts and tasks of those leases (no key update). Whoever else locks them holds the lease first, or has found
+-- it gone (record_late_settlements): no order among them is needed.
 -- Index: primary keys and ledgence_attempt_number, one probe a row.
 -- Not the ORM: one delete, one insert and two updates that must be one.
 with clock as materialized (select clock_timestamp() as now),

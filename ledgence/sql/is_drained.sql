@@ -1,5 +1,5 @@
 -- Tells whether nothing is queued (due now or later) or leased that a session could run. Locks: nothing.
--- Index: ledgence_intent_due by queue. Not the ORM: two probes over the session's arrays.
+-- Index: ledgence_intent_due by queue; leases are few and read whole. Not the ORM: two probes over the session's arrays.
 with session as materialized (
     select tenant, namespace, queues, exclude_queues, programs from ledgence_workersession where id = %(session)s
 ),

@@ -1,6 +1,6 @@
 -- Locks a page of expired leases, for expiry to end them in the next statement. Equality is expired.
 -- Locks: the leases, skipping held ones. Each page's rows are gone when it commits, so later rows cannot starve.
--- Index: ledgence_lease_expiry. Not the ORM: read in one trip with its siblings.
+-- Index: ledgence_lease_expiry. Not the ORM: kept beside its siblings.
 select task_id, number, token, session_id from ledgence_lease
 where expires_at <= statement_timestamp()
 order by expires_at

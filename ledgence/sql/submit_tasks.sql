@@ -1,7 +1,8 @@
 -- Submits tasks: inserts each task and its first delivery intent, in the caller's transaction. Tasks of one group share
 -- queue, program, policy, priority and time, which are sent once. A group whose queue, program or policy does not exist
--- yet, or whose program has another entry point, inserts nothing: the caller makes it and repeats, or refuses. A task whose idempotency key is taken inserts nothing either: a
--- new statement (find_keys) reads the winner, which this statement's snapshot may not see.
+-- yet, or whose program has another entry point, inserts nothing: the caller makes it and repeats, or refuses. A task
+-- whose idempotency key is taken inserts nothing either: a new statement (find_keys) reads the winner, which this
+-- statement's snapshot may not see.
 -- Locks: the new rows; waits for a concurrent insert of the same key. In key order, so that two batches cannot deadlock.
 -- Index: ledgence_task_key for ON CONFLICT; unique indexes of queue, program and policy for the groups.
 -- Not the ORM: two inserts, and the groups' look-ups, in one statement.

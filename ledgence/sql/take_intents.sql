@@ -1,5 +1,6 @@
--- Turns intents into leases: locks the first named intents that are free and due, deletes them, inserts an attempt and a
--- lease for each, and returns what a worker needs to run them. For claims by name the generation must match as well.
+-- Turns intents into leases: locks the first named intents that are free, deletes those of them that are due, inserts an
+-- attempt and a lease for each, and returns what a worker needs to run them. For claims by name the generation must
+-- match as well.
 -- Locks: the intents, skipping those that somebody else holds, so it never waits. The clock is read after the locks.
 -- Index: the primary keys of intent and task, one probe a row.
 -- Not the ORM: lock, delete and two inserts in one statement.

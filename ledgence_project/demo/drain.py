@@ -143,8 +143,8 @@ with task as (
     returning id
 )
 insert into ledgence_attempt (task_id, number, cause, session_id, token, claimed_at, authorized_at, lease_expires_at,
-                              finished_at, outcome, settlement, report, delivery_mode, available_at)
+                              finished_at, outcome, consequence, settlement, report, delivery_mode, available_at)
 select task.id, 1, a.cause, a.session_id, gen_random_uuid(), a.claimed_at, a.authorized_at, a.lease_expires_at,
-       a.finished_at, a.outcome, a.settlement, a.report, a.delivery_mode, a.available_at
+       a.finished_at, a.outcome, a.consequence, a.settlement, a.report, a.delivery_mode, a.available_at
 from ledgence_attempt a, task where a.id = %(attempt)s
 """

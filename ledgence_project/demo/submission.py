@@ -2,8 +2,9 @@
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.db import connections, transaction
 
@@ -14,7 +15,7 @@ from ledgence.operations.due import DueSearch
 from ledgence.operations.sessions import open_session
 from ledgence.worker_connections import WorkerConnections
 from ledgence_project.demo.programs import noop
-from ledgence_worker.protocol import CatalogueEntry, OpenSession
+from ledgence_worker.protocol import Assignment, CatalogueEntry, OpenSession
 
 PAYLOAD = {"n": 1}
 BATCH = 32
@@ -55,19 +56,7 @@ def sql_limit(tasks: int, *, using: str) -> float:
                     authorize=True,
                     using=using,
                 )
-            ends = {
-                "session": session,
-                "tasks": [a.task_id for a in taken],
-                "numbers": [a.number for a in taken],
-                "tokens": [a.token for a in taken],
-                "sessions": [session] * len(taken),
-                "outcomes": ["succeeded"] * len(taken),
-                "settlements": [b"\0" * 32] * len(taken),
-                "results": ["null"] * len(taken),
-                "reports": ["{}"] * len(taken),
-                "classes": [None] * len(taken),
-                "live": True,
-            }
+            ends = _ends(session, taken)
             with transaction.atomic(using=using):
                 sql.run("lock_leases", using, ends)
                 sql.run("end_attempts", using, ends)
@@ -78,7 +67,24 @@ def sql_limit(tasks: int, *, using: str) -> float:
         own.close()
 
 
-def _open_session(*, using: str) -> Any:
+def _ends(session: UUID, taken: Sequence[Assignment]) -> dict[str, Any]:
+    """Return what end_attempts takes for assignments that succeeded. Any: columns of several types."""
+    return {
+        "session": session,
+        "tasks": [a.task_id for a in taken],
+        "numbers": [a.number for a in taken],
+        "tokens": [a.token for a in taken],
+        "sessions": [session] * len(taken),
+        "outcomes": ["succeeded"] * len(taken),
+        "settlements": [b"\0" * 32] * len(taken),
+        "results": ["null"] * len(taken),
+        "reports": ["{}"] * len(taken),
+        "classes": [None] * len(taken),
+        "live": True,
+    }
+
+
+def _open_session(*, using: str) -> UUID:
     entry = CatalogueEntry(name=noop.name, version=noop.version, entry_point=noop.entry_point)
     command = OpenSession(
         session_id=uuid4(),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from uuid import UUID
 
-from django.db import InterfaceError, InternalError, OperationalError
+from django.db import Error, InterfaceError, InternalError, OperationalError
 
 from ledgence import sql
 from ledgence.conf import get_settings
@@ -35,6 +35,9 @@ from ledgence_worker.protocol import (
 
 # The probe behind the hints, with jitter so that processes do not ask in step.
 POLL_SECONDS = (0.8, 1.0)
+# feature_not_supported ("cached plan must not change result type"), invalid_sql_statement_name: what this session has
+# prepared is out of date or gone, as after a migration; a new one prepares it anew.
+OUTDATED = {"0A000", "26000"}
 
 
 class DatabaseTaskService:
@@ -134,7 +137,10 @@ class DatabaseTaskService:
         connection = self._connections.use(role)
         try:
             yield
-        except (OperationalError, InterfaceError, InternalError) as error:
+        except Error as error:
+            is_broken = isinstance(error, OperationalError | InterfaceError | InternalError)
+            if not is_broken and sqlstate(error) not in OUTDATED:
+                raise
             # Whatever state it is in, the next call begins with a new one.
             connection.close()
             raise Unavailable(f"The database did not answer ({sqlstate(error) or 'no code'}): {error}") from error

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import Queue
 from typing import Any, Self
+from uuid import uuid4
 
 from django.db import connections, transaction
 
@@ -26,11 +27,13 @@ class Rival:
         self._workers = workers
         self._calls: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._name = f"rival {uuid4()}"
         self.pid = 0
 
     def __enter__(self) -> Self:
         self._thread.start()
         [(self.pid,)] = self.execute("select pg_backend_pid()")
+        self.execute("select set_config('application_name', %s, false)", [self._name])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,18 +79,18 @@ class Rival:
         finally:
             self.do(lambda: block.__exit__(None, None, None))
 
+    def is_blocked(self) -> bool:
+        """Return whether it waits for a lock that another one holds."""
+        # By its name: behind a transaction pooler each transaction may have another backend.
+        query = "select 1 from pg_stat_activity where application_name = %s and pg_blocking_pids(pid) <> '{}'"
+        return bool(execute(query, [self._name]))
+
     def wait_until_blocked(self, future: Future[Any]) -> None:
         """Return when the rival's current call waits for a lock of somebody else. Fails if it ends before."""
         deadline = time.monotonic() + DEADLINE_SECONDS
-        while not is_blocked(self.pid):
+        while not self.is_blocked():
             assert not future.done(), f"the rival waited for nothing: {future}"
             assert time.monotonic() < deadline, f"the rival neither ended nor waited: {future}"
-
-
-def is_blocked(pid: int, *, using: str = USING) -> bool:
-    """Whether a backend waits for a lock that another one holds."""
-    [(blockers,)] = execute("select pg_blocking_pids(%s)", [pid], using=using)
-    return bool(blockers)
 
 
 def hold_lease_until_it_expires(rival: Rival, call: Callable[[], Any]) -> Future[Any]:

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from ledgence.models import Attempt, Channel, DeliveryIntent, Lease, Queue
 from ledgence.operations.acquire import CHANNEL_MAX, acquire
-from ledgence.operations.due import RESCAN_SECONDS, DueSearch
+from ledgence.operations.due import DueSearch
 from ledgence.operations.expire import expire
 from ledgence.operations.queues import pause
 from ledgence.operations.sessions import close_session
@@ -373,14 +373,14 @@ class TestMarks:
         assert tasks_of(worker.acquire(2)) == tasks[:2]
         late = submit_task()
         self.older(late)
-        now[0] += RESCAN_SECONDS
+        now[0] += 1.0
         assert tasks_of(worker.acquire(1)) == [late]
 
     def test_urgent_work_is_found_within_the_rescan(self, worker: Worker, now):
         submit_tasks(40)
         worker.acquire(2)
         urgent = submit_task(priority=100)
-        now[0] += RESCAN_SECONDS
+        now[0] += 1.0
         assert tasks_of(worker.acquire(1)) == [urgent]
 
     def test_until_then_the_dead_head_is_not_read_again(self, worker: Worker, now):
@@ -388,7 +388,7 @@ class TestMarks:
         tasks = submit_tasks(40)
         worker.acquire(2)
         self.older(submit_task())
-        now[0] += RESCAN_SECONDS / 2
+        now[0] += 0.5
         assert tasks_of(worker.acquire(2)) == tasks[2:4]
 
     def test_when_the_marks_find_too_little_the_whole_head_is_read_at_once(self, worker: Worker, now):
@@ -431,13 +431,16 @@ def test_two_that_acquire_at_once_get_different_work_and_nobody_waits():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_repeat_that_comes_while_the_command_runs_waits_and_gets_its_answer():
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_a_repeat_that_comes_while_the_command_runs_waits_and_gets_its_answer(earlier):
     worker = Worker()
-    submit_task()
+    for sequence in range(1, earlier + 1):
+        worker.send(sequence)
+    submit_tasks(2)
     with Rival() as rival:
         with transaction.atomic():
-            first = worker.send(1)
-            repeat = rival.begin(lambda: worker.send(1))
+            first = worker.send(earlier + 1)
+            repeat = rival.begin(lambda: worker.send(earlier + 1))
             rival.wait_until_blocked(repeat)
         again = repeat.result(20)
     assert first is not None

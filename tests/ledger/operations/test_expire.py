@@ -3,6 +3,7 @@
 import pytest
 from django.db import transaction
 
+from ledgence import sql
 from ledgence.models import DeliveryIntent, Lease, WorkerSession
 from ledgence.operations.expire import expire, seconds_to_next_expiry
 from ledgence_worker.protocol import SettleStatus
@@ -85,6 +86,24 @@ def test_pages_go_on_until_none_is_left(worker: Worker):
     assert [state_of(task) for task in tasks] == ["queued"] * 4 + ["active"]
     assert expire(using=USING, page=2) == 0
     assert_audit_clean()
+
+
+def test_a_clock_that_is_set_back_between_the_statements_makes_no_endless_loop(worker: Worker, monkeypatch):
+    tasks = submit_tasks(3)
+    worker.acquire(3)
+    expire_leases()
+    run = sql.run
+
+    def set_back(name, using, parameters=None):
+        rows = run(name, using, parameters)
+        if name == "lock_expired_leases":
+            execute("update ledgence_lease set expires_at = clock_timestamp() + interval '1 s'")
+        return rows
+
+    monkeypatch.setattr(sql, "run", set_back)
+    assert expire(using=USING, page=1) == 0
+    monkeypatch.undo()
+    assert {state_of(task) for task in tasks} == {"active"}
 
 
 def test_terminal_tasks_are_left_alone(worker: Worker):

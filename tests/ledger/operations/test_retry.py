@@ -149,6 +149,17 @@ def test_jitter_spreads_within_its_range(clock: FrozenClock, worker: Worker):
     assert len(set(delays)) > 20 and max(delays) - min(delays) > 20
 
 
+def test_delays_at_the_maximum_are_spread_too(clock: FrozenClock, worker: Worker):
+    submit_task(max_attempts=100, backoff=Backoff(initial_seconds=100, factor=10, maximum_seconds=100, jitter=0.5))
+    delays = []
+    for _ in range(20):
+        worker.settle(worker.acquire_one(), Outcome.CRASHED)
+        delays.append(delay(clock))
+        clock.advance(seconds=100)
+    assert all(50 <= seconds <= 100 for seconds in delays)
+    assert len(set(delays[5:])) > 3
+
+
 def test_full_jitter_may_retry_at_once_and_never_in_the_past(clock: FrozenClock, worker: Worker):
     submit_task(max_attempts=100, backoff=Backoff(initial_seconds=10, factor=1, maximum_seconds=10, jitter=1))
     for _ in range(10):

@@ -13,11 +13,12 @@ import pytest
 from django.db import connections
 
 from ledgence.audit import audit
+from ledgence.operations import submit
 from ledgence.worker_connections import WorkerConnections
 from tests.ledger.actors import USING
 from tests.ledger.races.gate import DEADLINE_SECONDS, BrokenOff, Gate
 from tests.ledger.races.scene import KEYS, OPERATIONS, SKIPPING, STATES, Answers, Cast, Scene, answers_of
-from tests.ledger.rivals import Rival, is_blocked
+from tests.ledger.rivals import Rival
 
 STOPS_MAX = 20
 ORDERS = ((0, 1), (1, 0))
@@ -82,7 +83,7 @@ class Arena:
             running.result(DEADLINE_SECONDS)
             return None
         against = self.second.begin(partial(self._run, pair.other, 1))
-        while not wait([against], timeout=0.001).done and not is_blocked(self.second.pid):
+        while not wait([against], timeout=0.001).done and not self.second.is_blocked():
             pass
         gate.let_go(broken=pair.broken)
         try:
@@ -133,7 +134,9 @@ class Arena:
 
 
 @pytest.fixture
-def arena(transactional_db: None, settings, state: str) -> Iterator[Arena]:
+def arena(transactional_db: None, settings, monkeypatch, state: str) -> Iterator[Arena]:
+    # One key a statement, so that two calls can meet between two keys.
+    monkeypatch.setattr(submit, "BATCH", 1)
     # A wait that ends in Busy would hide a deadlock, and a lease that ends by itself would change the scene.
     settings.LEDGENCE = {
         "LOCK_TIMEOUT_SECONDS": 10,

@@ -74,6 +74,9 @@ class Listener:
             except (Error, psycopg.Error) as error:
                 # What the driver's own connection raises does not pass through Django.
                 logger.info("listener not connected error=%s", error)
+            except Exception:
+                # Nobody watches this thread: it must not die of what was not foreseen.
+                logger.exception("listener failed, trying again")
             if self.is_hearing:
                 pause = RECONNECT_SECONDS[0]
             self.is_hearing = False

@@ -4,6 +4,8 @@ from uuid import UUID
 
 from ledgence import hints, sql
 
+ID_DIGITS = 10
+
 
 class ServedQueues:
     """Knows the queues of one process's sessions, so that other queues' commits do not make it look for work."""
@@ -19,7 +21,8 @@ class ServedQueues:
         """Tell whether a hint's words concern the sessions. Called on the listener's thread; reads no database."""
         if hints.EVERYTHING in words:
             return True
-        queues = {int(word) for word in words if word.isdecimal()}
+        # Whoever may connect may send a hint of any kind; ids have at most ten digits.
+        queues = {int(word) for word in words if word.isdecimal() and len(word) <= ID_DIGITS}
         if any(queue > self._highest for queue in queues):
             self._is_outdated = True
             return True

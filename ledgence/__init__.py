@@ -1,26 +1,22 @@
 """Background work for Django with PostgreSQL as the only authority."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ledgence_worker import Backoff, Context, program
-from ledgence_worker.errors import (
-    Busy,
-    Conflict,
-    InvalidInput,
-    LedgenceError,
-    NotFound,
-    OwnershipLost,
-    Unavailable,
-)
+from ledgence_worker import Backoff, Context, Outcome, Stopped, program
+from ledgence_worker.errors import Busy, Conflict, InvalidInput, LedgenceError, NotFound
 
 if TYPE_CHECKING:
     from ledgence.api import aget, asubmit, asubmit_many, get, submit, submit_many
     from ledgence.handle import NotFinished, TaskFailed, TaskHandle
+    from ledgence.models import State
     from ledgence.new_task import NewTask
+    from ledgence.operations.cancel import CancelStatus
 
 __all__ = [
     "Backoff",
     "Busy",
+    "CancelStatus",
     "Conflict",
     "Context",
     "InvalidInput",
@@ -28,10 +24,11 @@ __all__ = [
     "NewTask",
     "NotFinished",
     "NotFound",
-    "OwnershipLost",
+    "Outcome",
+    "State",
+    "Stopped",
     "TaskFailed",
     "TaskHandle",
-    "Unavailable",
     "aget",
     "asubmit",
     "asubmit_many",
@@ -44,14 +41,14 @@ __all__ = [
 _LAZY = {
     **dict.fromkeys(("aget", "asubmit", "asubmit_many", "get", "submit", "submit_many"), "ledgence.api"),
     **dict.fromkeys(("NotFinished", "TaskFailed", "TaskHandle"), "ledgence.handle"),
+    "CancelStatus": "ledgence.operations.cancel",
     "NewTask": "ledgence.new_task",
+    "State": "ledgence.models",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import what needs the models when it is first used: Django imports this package before they are ready."""
     if name in _LAZY:
-        from importlib import import_module
-
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

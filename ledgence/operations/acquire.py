@@ -52,16 +52,13 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
 
 def check_acquire(command: Acquire) -> None:
     check_channel("acquire", command.channel, command.sequence)
-    if not 0 <= command.capacity <= limits.CONCURRENCY_MAX:
-        raise InvalidInput(f"acquire: capacity is {command.capacity}; it must be 0 to {limits.CONCURRENCY_MAX}.")
-    if not 0 <= command.wait_seconds <= limits.WAIT_SECONDS_MAX:
-        raise InvalidInput(f"acquire: wait is {command.wait_seconds} s; it must be 0 to {limits.WAIT_SECONDS_MAX}.")
+    limits.check_range("acquire: capacity", command.capacity, 0, limits.CONCURRENCY_MAX)
+    limits.check_range("acquire: wait_seconds", command.wait_seconds, 0, limits.WAIT_SECONDS_MAX)
     check_settlements(command.settlements)
 
 
 def check_channel(what: str, channel: int, sequence: int) -> None:
-    if not 0 <= channel <= CHANNEL_MAX:
-        raise InvalidInput(f"{what}: channel is {channel}; it must be 0 to {CHANNEL_MAX}.")
+    limits.check_range(f"{what}: channel", channel, 0, CHANNEL_MAX)
     if sequence < 1:
         raise InvalidInput(f"{what}: sequence is {sequence}; a channel counts from 1.")
 

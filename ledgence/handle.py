@@ -100,12 +100,15 @@ class TaskHandle:
         return operate.requeue({self.id: revision}, operator, using=self.using)[str(self.id)]
 
     async def aresult(self) -> Any:
+        """Return the result, as result() does."""
         return await sync_to_async(self.result)()
 
     async def acancel(self) -> CancelStatus:
+        """Cancel the task, as cancel() does."""
         return await sync_to_async(self.cancel)()
 
     async def arequeue(self, *, reason: str, name: str = "application") -> str:
+        """Make the task ready again, as requeue() does."""
         return await sync_to_async(self.requeue)(reason=reason, name=name)
 
     def _row(self, query: Any) -> Any:

@@ -9,6 +9,8 @@ class OperatorAction(models.Model):
     """One operator action, identified by its caller so that a repeat gets the same answers. Append-only."""
 
     class Kind(models.TextChoices):
+        """The operations of ledgence.operations that operators call; each says there what it does."""
+
         REQUEUE = "requeue", _("requeue")
         COPY = "copy", _("requeue as copy")
         CANCEL = "cancel", _("cancel")

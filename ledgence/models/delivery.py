@@ -19,6 +19,8 @@ STUCK_PUBLICATIONS = 5
 
 
 class DeliveryIntentQuerySet(models.QuerySet["DeliveryIntent"]):
+    """Adds what operators ask of intents."""
+
     def stuck(self) -> Self:
         """Intents that nobody takes though they are due: no worker or publisher serves them, or all are overwhelmed."""
         late = Now() - STUCK_AFTER

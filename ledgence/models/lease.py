@@ -12,6 +12,8 @@ from ledgence.models.task import Task
 
 
 class LeaseQuerySet(models.QuerySet["Lease"]):
+    """Adds the one rule of when a lease is over."""
+
     def expired(self) -> Self:
         """Leases whose time is over by the database's clock; equality is expired."""
         return self.filter(expires_at__lte=Now())

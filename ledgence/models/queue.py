@@ -10,6 +10,8 @@ class Queue(models.Model):
     """A named line of work within a tenant and namespace. Made on first use; never renamed."""
 
     class Mode(models.TextChoices):
+        """How workers get a queue's work."""
+
         # Workers ask the task service for assignments.
         INTEGRATED = "integrated", _("integrated")
         # Workers receive references from a broker and claim that exact work.

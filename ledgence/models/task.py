@@ -24,6 +24,8 @@ class State(models.TextChoices):
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
+    """Adds the state, which no column holds."""
+
     def with_state(self) -> Self:
         """Annotate each task with ``state``, derived from the rows that exist. Two index probes a task."""
         from ledgence.models.delivery import DeliveryIntent

@@ -30,6 +30,7 @@ class Inbox:
         self._wake()
 
     def stop(self, authority: Authority, reason: StopReason) -> None:
+        """Order an attempt to be stopped."""
         self._stops.append(StopOrder(authority=authority, reason=reason))
         self._wake()
 
@@ -38,12 +39,14 @@ class Inbox:
         self._wake()
 
     def take_granted(self) -> list[Authority]:
+        """Return what was handed over since the last call."""
         taken: list[Authority] = []
         while self._granted:
             taken.extend(self._granted.popleft())
         return taken
 
     def take_stops(self) -> list[StopOrder]:
+        """Return what was ordered since the last call."""
         taken: list[StopOrder] = []
         while self._stops:
             taken.append(self._stops.popleft())

@@ -80,6 +80,7 @@ class LeaseKeeper:
             return [authority for authority in self._held.values() if not authority.is_over]
 
     def still_held(self, authorities: Iterable[Authority]) -> list[Authority]:
+        """Return those of the authorities that are still to be renewed."""
         with self._lock:
             return [one for one in authorities if not one.is_over and self._held.get(one.key) is one]
 

@@ -115,6 +115,7 @@ class Assignment:
 
     @property
     def owner(self) -> Owner:
+        """The proof of its authority."""
         return Owner(task_id=self.task_id, number=self.number, token=self.token)
 
 
@@ -175,9 +176,13 @@ class Settled:
 
 
 class RenewStatus(StrEnum):
+    """The task service's answer to a renewal."""
+
+    # The lease lasts longer, as far as its bound allows.
     RENEWED = "renewed"
     # Somebody's transaction holds the lease; nothing was decided, ask again at once.
     BUSY = "busy"
+    # The lease is over, or belongs to another owner.
     OWNERSHIP_LOST = "ownership_lost"
 
 
@@ -225,19 +230,33 @@ class TaskService(Protocol):
     Any method may raise Unavailable (repeat it unchanged), Busy, SessionExpired or InvalidInput.
     """
 
-    def open_session(self, command: OpenSession) -> Session: ...
+    def open_session(self, command: OpenSession) -> Session:
+        """Open the session of a worker process, or return it again. Raises Conflict over a program's entry point."""
+        ...
 
-    def extend_session(self, session_id: UUID) -> Session: ...
+    def extend_session(self, session_id: UUID) -> Session:
+        """Extend an open session to its full length from now; one that is over is never revived. Raises NotFound."""
+        ...
 
-    def close_session(self, session_id: UUID) -> None: ...
+    def close_session(self, session_id: UUID) -> None:
+        """Close a session: it acquires nothing more, and its leases end by settlement or expiry. Replayed."""
+        ...
 
-    def acquire(self, command: Acquire) -> Acquired: ...
+    def acquire(self, command: Acquire) -> Acquired:
+        """Settle ended attempts and take due work, in one commit; replayed by its sequence. Raises OutOfOrder."""
+        ...
 
-    def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]: ...
+    def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
+        """Settle ended attempts and answer each, in order. Accepted once: the same settlement gets the same answer."""
+        ...
 
-    def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]: ...
+    def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]:
+        """Give attempts back whose processes are gone: their next generations are ready at once, uncharged."""
+        ...
 
-    def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]: ...
+    def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]:
+        """Extend live leases and answer each, in order. Never revives a lease and never waits for a lock."""
+        ...
 
     def is_drained(self, session_id: UUID) -> bool:
         """Return whether nothing is queued or leased in the session's queues that its catalogue could run."""

@@ -20,6 +20,9 @@ from ledgence.transitions import transition
 from ledgence_worker import strict_json
 from ledgence_worker.errors import Busy, Conflict
 
+#: Tenant, namespace and idempotency key.
+type Key = tuple[str, str, str]
+
 BATCH = 1000
 # How many characters of data one statement carries: escaped twice they are up to sixteen times as many bytes, and
 # PostgreSQL ends the connection that sends it a gigabyte.
@@ -80,7 +83,8 @@ class Submission:
         )
 
     @property
-    def key(self) -> tuple[str, str, str] | None:
+    def key(self) -> Key | None:
+        """Its tenant, namespace and idempotency key; None without one."""
         if self.idempotency_key is None:
             return None
         return self.tenant, self.namespace, self.idempotency_key
@@ -147,9 +151,9 @@ def _submit(submissions: Sequence[Submission], *, using: str) -> list[Submitted]
     ]
 
 
-def _first_of_each_key(tasks: dict[UUID, Submission]) -> dict[Any, UUID]:
+def _first_of_each_key(tasks: dict[UUID, Submission]) -> dict[Key | None, UUID]:
     """Return the first task of each key in this call. Raises Conflict when one key has two contents in it."""
-    first: dict[Any, UUID] = {}
+    first: dict[Key | None, UUID] = {}
     for task, submission in tasks.items():
         if submission.key is None:
             continue
@@ -212,7 +216,7 @@ def _column(values: list[Any]) -> list[Any] | None:
     return values if any(value is not None for value in values) else None
 
 
-def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Any, UUID]:
+def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Key | None, UUID]:
     """Return the tasks that hold the pending keys. Raises Conflict when one was submitted with other content."""
     keyed = [s for s in pending.values() if s.key is not None]
     if not keyed:
@@ -226,7 +230,7 @@ def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Any, UUID
             "keys": [s.idempotency_key for s in keyed],
         },
     )
-    found: dict[Any, UUID] = {}
+    found: dict[Key | None, UUID] = {}
     for place, task, digest in rows:
         if bytes(digest) != keyed[place].digest():
             raise Conflict(

@@ -33,7 +33,7 @@ from ledgence_worker.protocol import (
 )
 from ledgence_worker.settings import WorkerSettings
 from ledgence_worker.shared import Shared
-from ledgence_worker.slots import SlotLedger
+from ledgence_worker.slots import SlotCounts
 from ledgence_worker.stopping import Stopping
 
 DEADLINE_SECONDS = 10.0
@@ -419,7 +419,7 @@ def make_shared(
         settings=made,
         service=service,
         session=session,
-        slots=SlotLedger(made.concurrency),
+        slots=SlotCounts(made.concurrency),
         keeper=LeaseKeeper(service.lease_seconds, inbox, clock),
         inbox=inbox,
         stopping=Stopping(made.grace_seconds, clock, wake),

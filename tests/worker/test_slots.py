@@ -1,20 +1,20 @@
-"""The slot ledger: never more than N, whatever the order of events."""
+"""The slot counts: never more than N, whatever the order of events."""
 
 import random
 import threading
 
 import pytest
 
-from ledgence_worker.slots import SlotLedger, SlotsBroken
+from ledgence_worker.slots import SlotCounts, SlotsBroken
 from tests.worker.fakes import wait_for
 
 
-def total(slots: SlotLedger) -> int:
+def total(slots: SlotCounts) -> int:
     return slots.free + slots.asked + slots.occupied + slots.quarantined
 
 
 def test_slots_go_round():
-    slots = SlotLedger(4)
+    slots = SlotCounts(4)
     assert slots.reserve() == 4
     slots.occupy(asked=4, taken=3)
     assert (slots.free, slots.asked, slots.occupied) == (1, 0, 3)
@@ -35,7 +35,7 @@ def test_slots_go_round():
     ],
 )
 def test_slots_that_do_not_exist_are_refused_and_nothing_changes(move):
-    slots = SlotLedger(4)
+    slots = SlotCounts(4)
     slots.reserve()
     slots.occupy(asked=4, taken=4)
     slots.exchange(freed=2)
@@ -48,7 +48,7 @@ def test_slots_that_do_not_exist_are_refused_and_nothing_changes(move):
 
 
 def test_reserve_waits_for_a_free_slot():
-    slots, reserved = SlotLedger(2), []
+    slots, reserved = SlotCounts(2), []
     assert slots.reserve() == 2
     slots.occupy(asked=2, taken=2)
     thread = threading.Thread(target=lambda: reserved.append(slots.reserve()), daemon=True)
@@ -59,7 +59,7 @@ def test_reserve_waits_for_a_free_slot():
 
 
 def test_close_ends_the_wait():
-    slots, reserved = SlotLedger(1), []
+    slots, reserved = SlotCounts(1), []
     slots.reserve()
     thread = threading.Thread(target=lambda: reserved.append(slots.reserve()), daemon=True)
     thread.start()
@@ -69,7 +69,7 @@ def test_close_ends_the_wait():
 
 
 def test_close_wins_over_free_slots():
-    slots = SlotLedger(1)
+    slots = SlotCounts(1)
     slots.close()
     assert slots.reserve() == 0
 
@@ -77,7 +77,7 @@ def test_close_wins_over_free_slots():
 def test_any_lawful_order_keeps_the_sum():
     dice = random.Random(7)
     for _ in range(200):
-        slots = SlotLedger(8)
+        slots = SlotCounts(8)
         for _ in range(50):
             if slots.free and dice.random() < 0.5:
                 asked = slots.reserve()
@@ -93,7 +93,7 @@ def test_any_lawful_order_keeps_the_sum():
 
 
 def test_threads_never_get_more_than_there_are():
-    slots, rounds = SlotLedger(3), []
+    slots, rounds = SlotCounts(3), []
 
     def take_and_give() -> None:
         for _ in range(300):

@@ -11,7 +11,7 @@ from ledgence_worker.inbox import Inbox
 from ledgence_worker.lease import LeaseKeeper
 from ledgence_worker.protocol import Session, TaskService
 from ledgence_worker.settings import WorkerSettings
-from ledgence_worker.slots import SlotLedger
+from ledgence_worker.slots import SlotCounts
 from ledgence_worker.stopping import ExitCode, Stopping
 
 logger = logging.getLogger("ledgence_worker.shared")
@@ -24,7 +24,7 @@ class Shared:
     settings: WorkerSettings
     service: TaskService
     session: Session
-    slots: SlotLedger
+    slots: SlotCounts
     keeper: LeaseKeeper
     inbox: Inbox
     stopping: Stopping

@@ -1,13 +1,13 @@
-"""The ledger of slots: where each of the N places for an attempt is, and never more than N."""
+"""The counts of slots: where each of the N places for an attempt is, and never more than N."""
 
 import threading
 
 
 class SlotsBroken(RuntimeError):
-    """The slot ledger was asked for a slot that it does not have: a fault of the worker itself."""
+    """The counts were asked for a slot that it does not have: a fault of the worker itself."""
 
 
-class SlotLedger:
+class SlotCounts:
     """Counts slots as free, asked for, occupied or quarantined. Every method is one short critical section.
 
     A slot is asked for while a request for work is out, occupied from the assignment until its end is accepted, and
@@ -40,7 +40,7 @@ class SlotLedger:
         return self._quarantined
 
     def reserve(self) -> int:
-        """Wait for free slots, reserve all of them and return how many; 0 once the ledger is closed."""
+        """Wait for free slots, reserve all of them and return how many; 0 once closed."""
         with self._changed:
             while not self._free and not self._is_closed:
                 self._changed.wait()

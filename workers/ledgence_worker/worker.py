@@ -19,7 +19,7 @@ from ledgence_worker.pool import Pool
 from ledgence_worker.protocol import CatalogueEntry, OpenSession, Session, TaskService
 from ledgence_worker.settings import WorkerSettings
 from ledgence_worker.shared import Shared
-from ledgence_worker.slots import SlotLedger
+from ledgence_worker.slots import SlotCounts
 from ledgence_worker.stopping import ExitCode, Interrupted, Stopping, stop_signals
 from ledgence_worker.systemd import ServiceManager
 
@@ -103,7 +103,7 @@ class Worker:
             settings=self._settings,
             service=self._service,
             session=session,
-            slots=SlotLedger(self._settings.concurrency),
+            slots=SlotCounts(self._settings.concurrency),
             keeper=LeaseKeeper(session.lease_seconds, inbox, self._clock),
             inbox=inbox,
             stopping=self._stopping,

@@ -12,9 +12,9 @@ from ledgence.conf import get_settings
 from ledgence.handle import TaskHandle
 from ledgence.models import Task
 from ledgence.new_task import NewTask, SubmitOptions
-from ledgence.operations.submit import Submission
 from ledgence.operations.submit import submit as submit_batch
 from ledgence.policy import resolve
+from ledgence.submission import Submission
 from ledgence_worker import limits, strict_json
 from ledgence_worker.errors import InvalidInput, NotFound
 from ledgence_worker.identifiers import check_identifier

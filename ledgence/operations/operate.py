@@ -12,7 +12,8 @@ from ledgence.models import OperatorAction, Task
 from ledgence.operations.actions import Answers, Operator, record
 from ledgence.operations.cancel import cancel_held
 from ledgence.operations.expire import end_as_lost
-from ledgence.operations.submit import Submission, submit
+from ledgence.operations.submit import submit
+from ledgence.submission import Submission
 
 Kind = OperatorAction.Kind
 

@@ -1,108 +1,25 @@
 """Submission: a task and its first delivery intent, in the caller's transaction, both or neither."""
 
-import hashlib
-import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
 from ledgence import hints, sql
-from ledgence.models import Task
 from ledgence.operations.programs import ensure_programs
-from ledgence.policy import PolicyValue, ensure_policy
+from ledgence.policy import ensure_policy
+from ledgence.submission import Key, Submission, Submitted
 from ledgence.transitions import transition
-from ledgence_worker import strict_json
 from ledgence_worker.errors import Busy, Conflict
-
-#: Tenant, namespace and idempotency key.
-type Key = tuple[str, str, str]
 
 BATCH = 1000
 # How many characters of data one statement carries: escaped twice they are up to sixteen times as many bytes, and
 # PostgreSQL ends the connection that sends it a gigabyte.
 BATCH_CHARACTERS = 4 * 1024 * 1024
 ROUNDS = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """One validated request for work. ``data`` is strict JSON text; ``run_after`` None means now."""
-
-    program: str
-    version: str
-    entry_point: str | None
-    data: str
-    tenant: str
-    namespace: str
-    queue: str
-    priority: int
-    policy: PolicyValue
-    idempotency_key: str | None = None
-    correlation_key: str | None = None
-    traceparent: str | None = None
-    run_after: datetime | None = None
-    copy_of: UUID | None = None
-
-    @classmethod
-    def copy(cls, task: Task, *, data: str) -> "Submission":
-        """Make the submission of a copy of a task, without its idempotency key. ``data`` is the task's, as text."""
-        return cls(
-            program=task.program.name,
-            version=task.program.version,
-            entry_point=None,
-            data=data,
-            tenant=task.tenant,
-            namespace=task.namespace,
-            queue=task.queue.name,
-            priority=task.priority,
-            policy=PolicyValue.of_row(task.policy),
-            correlation_key=task.correlation_key,
-            traceparent=task.traceparent,
-            copy_of=task.pk,
-        )
-
-    @property
-    def group(self) -> tuple[Any, ...]:
-        """What tasks submitted together usually have in common, sent once for all of them."""
-        return (
-            self.tenant,
-            self.namespace,
-            self.queue,
-            self.program,
-            self.version,
-            self.entry_point,
-            self.policy.digest,
-            self.priority,
-            self.run_after,
-        )
-
-    @property
-    def key(self) -> Key | None:
-        """Its tenant, namespace and idempotency key; None without one."""
-        if self.idempotency_key is None:
-            return None
-        return self.tenant, self.namespace, self.idempotency_key
-
-    def digest(self) -> bytes | None:
-        """Return the digest of the content that an idempotency key stands for."""
-        if self.idempotency_key is None:
-            return None
-        content = [self.queue, self.program, self.version, json.loads(self.data), self.correlation_key]
-        return hashlib.sha256(strict_json.canonical(content)).digest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """The answer to one submission: the task's id, and whether this call made it (False: replayed by its key)."""
-
-    task_id: UUID
-    is_new: bool
 
 
 def submit(submissions: Sequence[Submission], *, using: str) -> list[Submitted]:

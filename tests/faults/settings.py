@@ -3,9 +3,7 @@
 import os
 
 from ledgence_project.settings import *  # noqa: F403 - every setting is meant
-from ledgence_project.settings import DATABASES, INSTALLED_APPS, LEDGENCE
+from ledgence_project.settings import INSTALLED_APPS, LEDGENCE
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.faults.zoo"]
 LEDGENCE = {**LEDGENCE, "HINTS": os.environ.get("ZOO_HINTS") != "off"}
-# What a transaction pooler needs: no cursors and no prepared statements that outlive a transaction.
-DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = os.environ.get("ZOO_POOLED") == "yes"

@@ -15,6 +15,7 @@ import ledgence
 from ledgence.audit import audit
 from ledgence.handle import TaskHandle
 from ledgence.models import Attempt, Lease, State, Task
+from ledgence.worker_connections import is_pooled
 from ledgence_project.demo.checks import check_starts
 from ledgence_project.demo.effects import FOLDER_VARIABLE, read_starts
 from ledgence_worker.errors import NotFound
@@ -51,7 +52,7 @@ class Site:
             os.environ
             | {
                 "DATABASE_URL": self.url,
-                "DJANGO_SETTINGS_MODULE": "tests.faults.settings",
+                "DJANGO_SETTINGS_MODULE": "tests.compat.pooled" if is_pooled(self.alias) else "tests.faults.settings",
                 "LEDGENCE_LEASE_SECONDS": str(self.lease_seconds),
                 "LOG_LEVEL": "INFO",
                 FOLDER_VARIABLE: str(self.effects),
@@ -77,7 +78,8 @@ class Site:
     # Any: whatever JSON a program takes.
     def submit(self, program: str, data: Any = None, **options: Any) -> TaskHandle:
         """Submit a task of the zoo. A retry follows at once, unless the options say otherwise."""
-        defaults = {"version": "1", "queue": QUEUE, "backoff": ledgence.Backoff(initial_seconds=0.0)}
+        # Any: each option has a type of its own.
+        defaults: dict[str, Any] = {"version": "1", "queue": QUEUE, "backoff": ledgence.Backoff(initial_seconds=0.0)}
         handle = ledgence.submit(program, data, using=self.alias, **(defaults | options))
         self._submitted.append(handle)
         return handle

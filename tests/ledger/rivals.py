@@ -81,7 +81,9 @@ class Rival:
 
     def is_blocked(self) -> bool:
         """Return whether it waits for a lock that another one holds."""
-        # By its name: behind a transaction pooler each transaction may have another backend.
+        # By its name: behind a transaction pooler each transaction may have another backend. What is known of backends
+        # is kept until the end of a transaction, and the test may be in one.
+        execute("select pg_stat_clear_snapshot()")
         query = "select 1 from pg_stat_activity where application_name = %s and pg_blocking_pids(pid) <> '{}'"
         return bool(execute(query, [self._name]))
 

@@ -1,26 +1,20 @@
 """Acquisition: due intents become leases of the session that asks."""
 
-import json
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable
 from uuid import UUID
 
-from ledgence import sql
-from ledgence.conf import get_settings
+from ledgence.operations.channels import check_channel, lock_channel, open_channel, record_answer
 from ledgence.operations.due import DueSearch
 from ledgence.operations.settle import check_settlements, settle_held
+from ledgence.operations.take import take
 from ledgence.transitions import transition
 from ledgence_worker import limits
-from ledgence_worker.errors import InvalidInput, NotFound, OutOfOrder, SessionExpired
-from ledgence_worker.protocol import Acquire, Acquired, Assignment, EarlierAttempt
+from ledgence_worker.protocol import Acquire, Acquired, Assignment
 
 # Others look for the same head at the same time; what they hold is skipped, so look at more than is needed, and at
 # still more while that is not enough.
 LOOK = 4
 LOOK_MAX = 64
-#: The highest number that a channel's column holds.
-CHANNEL_MAX = 32_767
 
 
 def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bool = True) -> Acquired | None:
@@ -51,62 +45,11 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
 
 
 def check_acquire(command: Acquire) -> None:
+    """Refuse what could never be answered, before a transaction begins."""
     check_channel("acquire", command.channel, command.sequence)
     limits.check_range("acquire: capacity", command.capacity, 0, limits.CONCURRENCY_MAX)
     limits.check_range("acquire: wait_seconds", command.wait_seconds, 0, limits.WAIT_SECONDS_MAX)
     check_settlements(command.settlements)
-
-
-def check_channel(what: str, channel: int, sequence: int) -> None:
-    limits.check_range(f"{what}: channel", channel, 0, CHANNEL_MAX)
-    if sequence < 1:
-        raise InvalidInput(f"{what}: sequence is {sequence}; a channel counts from 1.")
-
-
-type Recorded = tuple[tuple[Assignment, ...], tuple[tuple[UUID, int], ...]]
-
-
-def lock_channel(session_id: UUID, channel: int, *, using: str) -> Callable[[], sql.Rows]:
-    """Lock a channel for one command; open_channel makes it on first use."""
-    return sql.send("lock_channel", using, {"session": session_id, "channel": channel})
-
-
-def open_channel(session_id: UUID, channel: int, sequence: int, rows: sql.Rows, *, using: str) -> Recorded | None:
-    """Check the command ``sequence`` against its locked channel; return what is recorded if it was answered before."""
-    if not rows:
-        sql.run("make_channel", using, {"session": session_id, "channel": channel})
-        rows = lock_channel(session_id, channel, using=using)()
-    if not rows:
-        raise NotFound(f"Worker session {session_id} does not exist; open one.")
-    last, tasks, attempts, live = rows[0]
-    if sequence == last:
-        return find_recorded(session_id, tasks, attempts, using=using)
-    if not live:
-        raise SessionExpired(f"Worker session {session_id} is closed or expired; open a new one.")
-    if sequence != last + 1:
-        raise OutOfOrder(f"Session {session_id} channel {channel}: sequence {sequence} came after {last}.")
-    return None
-
-
-def find_recorded(session_id: UUID, tasks: Sequence[UUID], attempts: Sequence[int], *, using: str) -> Recorded:
-    rows = sql.run("find_assignments", using, {"session": session_id, "tasks": list(tasks), "attempts": list(attempts)})
-    live = tuple(assignment(row) for row in rows if row[11] is not None)
-    lost = tuple((row[0], row[1]) for row in rows if row[11] is None)
-    return live, lost
-
-
-def record_answer(session_id: UUID, channel: int, sequence: int, taken: Sequence[Assignment], *, using: str) -> None:
-    sql.send(
-        "record_answer",
-        using,
-        {
-            "session": session_id,
-            "channel": channel,
-            "sequence": sequence,
-            "tasks": [a.task_id for a in taken],
-            "attempts": [a.number for a in taken],
-        },
-    )
 
 
 def take_due(
@@ -125,55 +68,3 @@ def take_due(
         looked *= LOOK
         due = search.look(session_id, looked, using=using)
     return taken
-
-
-def take(
-    session_id: UUID,
-    tasks: Sequence[UUID],
-    generations: Sequence[int] | None,
-    limit: int,
-    *,
-    authorize: bool,
-    using: str,
-) -> list[Assignment]:
-    """Turn the first free and due of the named intents into leases of a session."""
-    settings = get_settings()
-    rows = sql.run(
-        "take_intents",
-        using,
-        {
-            "session": session_id,
-            "tasks": list(tasks),
-            "generations": list(generations) if generations is not None else None,
-            "limit": limit,
-            "authorize": authorize,
-            "lease_seconds": settings.lease_seconds,
-            "cleanup_seconds": settings.cleanup_seconds,
-        },
-    )
-    return [assignment(row) for row in rows]
-
-
-def assignment(row: tuple[Any, ...]) -> Assignment:
-    """Build an assignment from a row of take_intents or find_assignments."""
-    claimed_at: datetime = row[10]
-    return Assignment(
-        task_id=row[0],
-        number=row[1],
-        token=row[2],
-        cause=row[3],
-        tenant=row[4],
-        namespace=row[5],
-        queue=row[6],
-        program=row[7],
-        version=row[8],
-        data=row[9],
-        claimed_at=claimed_at,
-        remaining_seconds=row[11],
-        timeout_seconds=row[12],
-        traceparent=row[13],
-        earlier=tuple(
-            EarlierAttempt(number=number, cause=cause, outcome=outcome, finished_at=finished_at)
-            for number, cause, outcome, finished_at in (json.loads(row[14]) if row[14] else ())
-        ),
-    )

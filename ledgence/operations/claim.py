@@ -7,7 +7,8 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.models import Queue, WorkerSession
-from ledgence.operations.acquire import check_channel, lock_channel, open_channel, record_answer, take
+from ledgence.operations.channels import check_channel, lock_channel, open_channel, record_answer
+from ledgence.operations.take import take
 from ledgence.transitions import transition
 from ledgence_worker.errors import Busy
 from ledgence_worker.protocol import Assignment

@@ -10,9 +10,9 @@ from django.db import connections, transaction
 
 import ledgence
 from ledgence import sql
-from ledgence.operations.acquire import take
 from ledgence.operations.due import DueSearch
 from ledgence.operations.sessions import open_session
+from ledgence.operations.take import take
 from ledgence.worker_connections import WorkerConnections
 from ledgence_project.demo.programs import noop
 from ledgence_worker.protocol import Assignment, CatalogueEntry, OpenSession

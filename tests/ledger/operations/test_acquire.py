@@ -8,7 +8,8 @@ import pytest
 from django.db import transaction
 
 from ledgence.models import Attempt, Channel, DeliveryIntent, Lease, Queue
-from ledgence.operations.acquire import CHANNEL_MAX, acquire
+from ledgence.operations.acquire import acquire
+from ledgence.operations.channels import CHANNEL_MAX
 from ledgence.operations.due import DueSearch
 from ledgence.operations.expire import expire
 from ledgence.operations.queues import pause

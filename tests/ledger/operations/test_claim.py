@@ -7,8 +7,8 @@ import pytest
 from django.db import transaction
 
 from ledgence.models import Attempt, DeliveryIntent, Lease, Queue
-from ledgence.operations.acquire import CHANNEL_MAX
 from ledgence.operations.cancel import cancel
+from ledgence.operations.channels import CHANNEL_MAX
 from ledgence.operations.claim import ClaimStatus, Dispatch, claim
 from ledgence.operations.queues import pause, resume
 from ledgence.operations.sessions import close_session

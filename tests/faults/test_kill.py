@@ -67,7 +67,7 @@ def test_killed_process_is_a_crash_of_its_attempt_alone(site: Site) -> None:
     assert worker.stop() == ExitCode.CLEAN
 
 
-def test_process_killed_while_it_starts_is_a_crash_before_user_code(site: Site) -> None:
+def test_attempt_of_a_process_killed_while_it_starts_is_given_back(site: Site) -> None:
     site.open(site.gate("import"))
     worker = site.worker(concurrency=2, LEDGENCE_CHILD_ZOO_IMPORT_GATE=site.gate("import"))
     first = site.submit("wait", site.gate())
@@ -82,7 +82,7 @@ def test_process_killed_while_it_starts_is_a_crash_before_user_code(site: Site) 
     starting.kill()
     site.open(site.gate("import"))
     assert site.wait_for_end(second) is State.SUCCEEDED
-    assert site.ends(second) == [(1, "crashed"), (2, "succeeded")]
+    assert site.ends(second) == [(1, "interrupted"), (2, "succeeded")]
     assert site.starts()[f"{second.id}.1"] == 0
     site.open(site.gate())
     assert site.wait_for_end(first) is State.SUCCEEDED

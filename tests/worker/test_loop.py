@@ -1,11 +1,13 @@
 """The main loop's turns: what is started, stopped, given back and passed on."""
 
+from dataclasses import replace
+
 import pytest
 
 from ledgence_worker.ends import EndQueue
 from ledgence_worker.loop import Loop
 from ledgence_worker.pool import StopReason
-from ledgence_worker.protocol import Outcome
+from ledgence_worker.protocol import ErrorReport, Outcome, Report
 from ledgence_worker.stopping import ExitCode
 from tests.worker.fakes import FakeClock, FakePool, FakeTaskService, end_of, make_assignment, make_shared
 
@@ -130,6 +132,18 @@ def test_grace_over_stops_all_and_gives_back(fixture):
     fixture.turn()
     assert [reason for _, reason in fixture.pool.stops] == [StopReason.DRAIN] * 2
     assert [(end.authority, end.settlement) for end in fixture.ends()] == [(one, None) for one in authorities]
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_work_given_back_for_an_error_is_settled_with_it(fixture, is_confirmed):
+    [authority] = fixture.grant()
+    fixture.turn()
+    error = ErrorReport(classes=("builtins.ImportError",), message="no", traceback="")
+    ended = end_of(authority.assignment, Outcome.INTERRUPTED, confirmed=is_confirmed)
+    fixture.pool._ended.append(replace(ended, report=Report(error=error)))
+    fixture.turn()
+    settlements = [(end.settlement.outcome, end.settlement.report.error) for end in fixture.ends()]
+    assert settlements == ([(Outcome.INTERRUPTED, error)] if is_confirmed else [])
 
 
 def test_interrupted_attempt_whose_process_may_live_is_never_given_back(fixture, caplog):

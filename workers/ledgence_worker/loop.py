@@ -119,8 +119,9 @@ class Loop:
 
 
 def _end_of(authority: Authority, ended: Ended) -> End:
-    if ended.outcome is Outcome.INTERRUPTED:
+    if ended.outcome is Outcome.INTERRUPTED and not (ended.confirmed and ended.report.error):
         return End(authority=authority, settlement=None, is_confirmed=ended.confirmed)
+    # Work that is given back with an error, which people should see, is settled as interrupted: the same, and a report.
     settlement = Settlement(
         task_id=ended.task_id,
         number=ended.number,

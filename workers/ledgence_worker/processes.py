@@ -197,7 +197,7 @@ def _not_started(assignment: Assignment, error: OSError) -> Ended:
     return Ended(
         task_id=assignment.task_id,
         number=assignment.number,
-        outcome=Outcome.CRASHED,
+        outcome=Outcome.INTERRUPTED,
         result=None,
         report=Report(error=own_report(error)),
         confirmed=True,

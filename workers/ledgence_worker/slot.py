@@ -156,7 +156,10 @@ class Slot:
     def _outcome(self) -> Outcome:
         if self.end is not None and self.end.kind in _OWN_OUTCOMES:
             return _OWN_OUTCOMES[self.end.kind]
-        return Outcome.CRASHED if self.reason is None else _STOP_OUTCOMES[self.reason]
+        if self.reason is not None:
+            return _STOP_OUTCOMES[self.reason]
+        # A task is not to blame for a process that never got as far as its program, as after a broken deployment.
+        return Outcome.CRASHED if self._nonce else Outcome.INTERRUPTED
 
     def close(self) -> None:
         """Close our ends of the wires."""

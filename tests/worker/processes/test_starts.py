@@ -51,7 +51,7 @@ def test_a_bootstrap_that_fails_says_why(open_pool: Opener, bootstrap: str, text
         assert text in str(caught.value)
 
 
-def test_later_starts_that_fail_end_their_attempts_and_pause(
+def test_later_starts_that_fail_interrupt_their_attempts_and_pause(
     open_pool: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(restarts, "PAUSE_SECONDS", 0.2)
@@ -66,7 +66,7 @@ def test_later_starts_that_fail_end_their_attempts_and_pause(
     for _ in range(2):
         keeper.until(lambda: keeper.pool.free == 1, "the end of the pause")
         ended = keeper.run("echo", 1)
-        assert (ended.outcome, ended.confirmed) == (Outcome.CRASHED, True)
+        assert (ended.outcome, ended.confirmed) == (Outcome.INTERRUPTED, True)
         assert ended.report.error is not None
         assert ended.report.error.message == "no further process today"
         assert keeper.pool.free == 0, "no attempt is taken during the pause"
@@ -76,7 +76,7 @@ def test_later_starts_that_fail_end_their_attempts_and_pause(
     assert running.task_id not in [ended.task_id for ended in keeper.ended]
 
 
-def test_a_process_killed_while_it_starts_is_a_crash(open_pool: Opener, tmp_path: Path) -> None:
+def test_a_process_killed_while_it_starts_interrupts_its_attempt(open_pool: Opener, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     keeper = open_pool(
         max_tasks_per_child=1,
@@ -88,7 +88,7 @@ def test_a_process_killed_while_it_starts_is_a_crash(open_pool: Opener, tmp_path
     work = keeper.start("echo", 2)
     os.kill(int(keeper.noted(Path(f"{mark}.starting"))), signal.SIGKILL)
     ended = keeper.end_of(work)
-    assert (ended.outcome, ended.report.exit_status, ended.confirmed) == (Outcome.CRASHED, -9, True)
+    assert (ended.outcome, ended.report.exit_status, ended.confirmed) == (Outcome.INTERRUPTED, -9, True)
     mark.unlink()
     keeper.until(lambda: keeper.pool.free == 1, "the end of the pause")
     assert keeper.run("echo", 3).result == "3"
@@ -103,12 +103,12 @@ def test_a_process_with_other_programs_is_refused(open_pool: Opener, tmp_path: P
     keeper.run("echo", 1)
     keeper.until(lambda: keeper.pool.free == 1, "the slot of the used process")
     ended = keeper.run("echo", 2)
-    assert ended.outcome is Outcome.CRASHED
+    assert ended.outcome is Outcome.INTERRUPTED
     assert ended.report.error is not None
     assert "loaded other programs" in ended.report.error.message
 
 
-def test_a_lack_of_descriptors_crashes_the_attempt_and_not_the_pool(open_pool: Opener) -> None:
+def test_a_lack_of_descriptors_interrupts_the_attempt_and_not_the_pool(open_pool: Opener) -> None:
     keeper = open_pool(max_tasks_per_child=1)
     keeper.run("echo", 1)
     keeper.until(lambda: keeper.pool.free == 1, "the slot")
@@ -119,7 +119,7 @@ def test_a_lack_of_descriptors_crashes_the_attempt_and_not_the_pool(open_pool: O
         ended = keeper.pool.poll(1.0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert [(one.task_id, one.outcome, one.confirmed) for one in ended] == [(work.task_id, Outcome.CRASHED, True)]
+    assert [(one.task_id, one.outcome, one.confirmed) for one in ended] == [(work.task_id, Outcome.INTERRUPTED, True)]
     keeper.until(lambda: keeper.pool.free == 1, "the end of the pause")
     assert keeper.run("echo", 3).result == "3"
 

@@ -129,7 +129,9 @@ class TaskHandle:
             return "."
         number, outcome, content = report
         error = (content or {}).get("error") or {}
-        return f": attempt {number} {outcome}{': ' + error['message'] if error.get('message') else ''}"
+        told = [name.rpartition(".")[2] for name in error.get("classes", ())[:1]]
+        told += [message for message in (error.get("message"),) if message]
+        return ": ".join([f": attempt {number} {outcome}", *told])
 
 
 def _pauses(timeout: float) -> Iterator[float]:

@@ -91,7 +91,7 @@ def test_a_failure_tells_the_last_attempt_and_what_it_raised(worker: Worker):
     handle = fail(worker, error=raised("a.Error", message="no such file: x"))
     with pytest.raises(TaskFailed) as failure:
         handle.result()
-    assert str(failure.value) == f"Task {handle.id} failed: attempt 1 failed: no such file: x"
+    assert str(failure.value) == f"Task {handle.id} failed: attempt 1 failed: Error: no such file: x"
     assert (failure.value.task_id, failure.value.outcome) == (handle.id, "failed")
 
 

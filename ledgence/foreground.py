@@ -6,6 +6,8 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
@@ -22,24 +24,30 @@ from ledgence.operations.sessions import close_session, open_session
 from ledgence.operations.settle import settle
 from ledgence_worker import limits, programs, strict_json
 from ledgence_worker.context import Context
-from ledgence_worker.errors import OwnershipLost
+from ledgence_worker.errors import LedgenceError, OwnershipLost
 from ledgence_worker.event import event_bytes, parse_event
 from ledgence_worker.failures import describe
 from ledgence_worker.protocol import Assignment, OpenSession, Outcome, Report, Session, Settlement
+
+
+class NotStarted(LedgenceError):
+    """The task was not started here, and nothing of its program ran; the text says why."""
 
 
 def run_once(task: str, *, using: str) -> str:
     """Claim a queued task by its id, run it here, settle it, and return a line that says what came of it.
 
     The lease is renewed while the program runs, also while a debugger holds it; no time-out is enforced. An exception
-    is settled as in a worker and then raised, so that a debugger stops at it. Raises InvalidInput, NotFound, and
-    OwnershipLost when the task is not queued and due.
+    is settled as in a worker and then raised, so that a debugger stops at it. Raises NotStarted when there is no such
+    task, or it is not queued and due.
     """
     load_programs()
-    row = Task.objects.using(using).select_related("queue").get(pk=get(task, using=using).id)
-    session = _open_session(row, using=using)
+    with _starting():
+        row = Task.objects.using(using).select_related("queue").get(pk=get(task, using=using).id)
+        session = _open_session(row, using=using)
     try:
-        assignment = _claim(row, session, using=using)
+        with _starting():
+            assignment = _claim(row, session, using=using)
         stop = threading.Event()
         renewer = threading.Thread(target=_keep, args=(session, assignment, stop, using), daemon=True)
         renewer.start()
@@ -50,6 +58,15 @@ def run_once(task: str, *, using: str) -> str:
             renewer.join()
     finally:
         close_session(session.session_id, using=using)
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Tell what prevents the start apart from what the program itself raises."""
+    try:
+        yield
+    except LedgenceError as error:
+        raise NotStarted(str(error)) from error
 
 
 def _open_session(row: Task, *, using: str) -> Session:

@@ -105,7 +105,8 @@ def test_once_runs_one_task_in_the_foreground(site: Site) -> None:
     assert other.state is State.QUEUED
     again = once(site, str(task.id))
     assert again.returncode == 1
-    assert "is not queued" in again.stderr
+    assert again.stderr.startswith("CommandError:") and "is not queued" in again.stderr
+    assert once(site, "no-id").stderr == "CommandError: Task id 'no-id' is not a UUID.\n"
 
 
 def test_once_shows_the_exception_and_settles_it(site: Site) -> None:

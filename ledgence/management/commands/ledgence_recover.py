@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from ledgence.conf import get_settings
 from ledgence.housekeeping import Housekeeping
+from ledgence.management.logs import show_logs
 from ledgence.operations.expire import expire
 
 
@@ -17,6 +18,7 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="End what has expired by now, and exit.")
 
     def handle(self, **options: Any) -> None:
+        show_logs()
         using = get_settings().database
         if options["once"]:
             self.stdout.write(f"expired={expire(using=using)}")

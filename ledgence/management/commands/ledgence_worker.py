@@ -3,17 +3,19 @@
 import socket
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser, SystemCheckError
 
 from ledgence.conf import get_settings
-from ledgence.foreground import run_once
+from ledgence.foreground import NotStarted, run_once
 from ledgence.housekeeping import Housekeeping
+from ledgence.management.logs import show_logs
 from ledgence.service import DatabaseTaskService
 from ledgence_worker import limits
 from ledgence_worker.errors import LedgenceError
 from ledgence_worker.pool_settings import PoolSettings
 from ledgence_worker.processes import ProcessPool
 from ledgence_worker.settings import WorkerSettings
+from ledgence_worker.stopping import ExitCode
 from ledgence_worker.worker import Worker
 
 BOOTSTRAP = "ledgence.bootstrap:load_programs"
@@ -54,10 +56,22 @@ class Command(BaseCommand):
         parser.add_argument("--health-port", type=int, default=None, metavar="P", help="serve /health on loopback")
         parser.add_argument("--once", default=None, metavar="TASK", help="run one queued task here, for a debugger")
 
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().check(*args, **kwargs)
+        except SystemCheckError as error:
+            # Restarting does not help, and a service manager is told so by the code.
+            error.returncode = ExitCode.CONFIGURATION
+            raise
+
     def handle(self, **options: Any) -> None:
+        show_logs()
         settings = get_settings()
         if options["once"]:
-            self.stdout.write(run_once(options["once"], using=settings.database))
+            try:
+                self.stdout.write(run_once(options["once"], using=settings.database))
+            except NotStarted as error:
+                raise CommandError(str(error)) from error
             return
         try:
             worker_settings = WorkerSettings(
@@ -74,7 +88,7 @@ class Command(BaseCommand):
             )
             pool = ProcessPool(_pool_settings(options))
         except LedgenceError as error:
-            raise CommandError(str(error), returncode=2) from error
+            raise CommandError(str(error), returncode=ExitCode.CONFIGURATION) from error
         housekeeping = Housekeeping(settings.database)
         housekeeping.start()
         try:

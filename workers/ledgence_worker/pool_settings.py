@@ -30,7 +30,9 @@ class PoolSettings:
 
     def __post_init__(self) -> None:
         check_range("concurrency", self.concurrency, 1, CONCURRENCY_MAX)
-        if self.max_tasks_per_child is not None and self.max_tasks_per_child < 1:
-            raise InvalidInput(f"max_tasks_per_child must be at least 1, not {self.max_tasks_per_child}.")
+        for name in ("max_tasks_per_child", "max_rss_bytes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidInput(f"{name} must be at least 1, not {value}.")
         for name in ("kill_after_seconds", "confirm_seconds", "handshake_seconds"):
             check_range(name, getattr(self, name), 0.001, 86_400)

@@ -179,6 +179,12 @@ def test_the_environment_is_an_allow_list(open_pool: Opener, monkeypatch: pytest
 
 
 def test_settings_are_checked() -> None:
-    for wrong in ({"concurrency": 0}, {"max_tasks_per_child": 0}, {"kill_after_seconds": float("nan")}):
+    wrongs = (
+        {"concurrency": 0},
+        {"max_tasks_per_child": 0},
+        {"max_rss_bytes": -1},
+        {"kill_after_seconds": float("nan")},
+    )
+    for wrong in wrongs:
         with pytest.raises(InvalidInput):
             PoolSettings(**({"concurrency": 1, "bootstrap": "a:b"} | wrong))  # type: ignore[arg-type]

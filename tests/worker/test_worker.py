@@ -194,6 +194,15 @@ def test_programs_that_do_not_load_are_a_configuration_error():
     assert service.is_closed and pool.is_closed
 
 
+@pytest.mark.parametrize("programs", [0, 1])
+def test_a_worker_that_knows_no_program_says_so(monkeypatch, caplog, programs):
+    service, pool = FakeTaskService(), FakePool(1)
+    known = pool.open()
+    monkeypatch.setattr(pool, "open", lambda: known[:programs])
+    assert run_worker(service, pool, drain=True) == 0
+    assert ("no program is known" in caplog.text) == (programs == 0)
+
+
 def test_refused_session_is_a_configuration_error():
     service, pool = FakeTaskService(), FakePool(1)
     service.faults["open_session"].append(InvalidInput("unknown queue"))

@@ -54,7 +54,12 @@ class Worker:
                 if self._settings.health_port is not None:
                     stack.callback(HealthServer(self._settings.health_port, self._vitals).close)
                 with self._stopping.interrupting():
-                    session = self._open_session(self._pool.open())
+                    catalogue = self._pool.open()
+                    if not catalogue:
+                        logger.warning(
+                            "no program is known, so no work is taken: nothing that was loaded has registered one"
+                        )
+                    session = self._open_session(catalogue)
             except Interrupted:
                 logger.info("worker stopped before it had a session")
             except LedgenceError as error:

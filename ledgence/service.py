@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from uuid import UUID
 
-from django.db import Error, InterfaceError, InternalError, OperationalError
+from django.db import Error, InterfaceError, InternalError, OperationalError, ProgrammingError
 
 from ledgence import sql
 from ledgence.conf import get_settings
@@ -21,7 +21,7 @@ from ledgence.operations.settle import release, settle
 from ledgence.served_queues import ServedQueues
 from ledgence.transitions import sqlstate
 from ledgence.worker_connections import WorkerConnections
-from ledgence_worker.errors import Unavailable
+from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.protocol import (
     Acquire,
     Acquired,
@@ -38,6 +38,8 @@ POLL_SECONDS = (0.8, 1.0)
 # feature_not_supported ("cached plan must not change result type"), invalid_sql_statement_name: what this session has
 # prepared is out of date or gone, as after a migration; a new one prepares it anew.
 OUTDATED = {"0A000", "26000"}
+# undefined_table, undefined_column, undefined_function: the tables of this version of Ledgence are not there (yet).
+NOT_MIGRATED = {"42P01", "42703", "42883"}
 
 
 class DatabaseTaskService:
@@ -63,7 +65,15 @@ class DatabaseTaskService:
 
     def open_session(self, command: OpenSession) -> Session:
         with self._calling("session"):
-            return open_session(command, using=self.using)
+            try:
+                return open_session(command, using=self.using)
+            except ProgrammingError as error:
+                if sqlstate(error) not in NOT_MIGRATED:
+                    raise
+                what = str(error).partition("\n")[0]
+                raise InvalidInput(
+                    f"Database {self.using!r} is not migrated ({what}): run manage.py migrate."
+                ) from error
 
     def extend_session(self, session_id: UUID) -> Session:
         with self._calling("session"):

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 from django.db import connections
 
+from ledgence import service as module
 from ledgence.service import DatabaseTaskService
 from ledgence_worker.errors import Busy, InvalidInput, OutOfOrder, SessionExpired, Unavailable
 from ledgence_worker.protocol import Acquire, OpenSession, Outcome, Owner, SettleStatus
@@ -120,6 +121,15 @@ def test_a_database_that_is_away_is_unavailable_and_the_next_call_connects_anew(
     with pytest.raises(Unavailable):
         service.acquire(command(session, 2))
     assert len(service.acquire(command(session, 2)).assignments) == 1
+
+
+def test_tables_that_are_not_there_are_told_with_what_to_do(service, monkeypatch):
+    def ask_for_what_is_not_there(command, *, using):
+        connections[using].cursor().execute("select 1 from ledgence_not_there")
+
+    monkeypatch.setattr(module, "open_session", ask_for_what_is_not_there)
+    with pytest.raises(InvalidInput, match='"ledgence_not_there" does not exist.*run manage.py migrate'):
+        service.open_session(None)
 
 
 def test_bad_input_is_refused_before_anything_is_sent(service, session):

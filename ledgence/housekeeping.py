@@ -42,11 +42,16 @@ class Housekeeping:
     def run(self) -> None:
         """Run until stop(). A failure is logged and tried again with the next turn."""
         wait = 0.0
+        tries = 1
         while not self._stop.wait(wait):
             try:
                 wait = self.turn()
+                tries = 1
             except (Error, Busy) as error:
-                logger.warning("housekeeping failed, trying again error=%s", error)
+                # The first time, then ever more rarely: an outage must be seen, and must not fill the disk.
+                if tries & (tries - 1) == 0:
+                    logger.warning("housekeeping failed, trying again tries=%s error=%s", tries, error)
+                tries += 1
                 wait = self._start_anew()
             except Exception:
                 # Nobody watches this thread: it must not die of what was not foreseen.

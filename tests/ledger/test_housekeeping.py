@@ -59,6 +59,23 @@ def test_a_failure_is_logged_and_tried_again(housekeeping, monkeypatch, caplog, 
     assert "trying again" in caplog.text
 
 
+def test_an_outage_is_logged_ever_more_rarely(housekeeping, monkeypatch, caplog):
+    turns = []
+
+    def turn():
+        turns.append(1)
+        if len(turns) <= 20:
+            raise OperationalError("away")
+        housekeeping.stop()
+        return 0.0
+
+    monkeypatch.setattr(module, "FAILURE_SECONDS", 0.001)
+    monkeypatch.setattr(housekeeping, "turn", turn)
+    housekeeping.run()
+    assert len(turns) == 21
+    assert [record.args[0] for record in caplog.records if "trying again" in record.msg] == [1, 2, 4, 8, 16]
+
+
 def test_a_snapshot_that_is_old_is_named(monkeypatch, caplog):
     monkeypatch.setattr(module, "SNAPSHOT_SECONDS", 0.0)
     with Rival() as rival, rival.transaction():

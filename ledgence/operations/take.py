@@ -22,7 +22,7 @@ def take(
 ) -> list[Assignment]:
     """Turn the first free and due of the named intents into leases of a session."""
     settings = get_settings()
-    rows = sql.run(
+    rows = sql.send(
         "take_intents",
         using,
         {
@@ -34,7 +34,7 @@ def take(
             "lease_seconds": settings.lease_seconds,
             "cleanup_seconds": settings.cleanup_seconds,
         },
-    )
+    )()
     return [assignment(row) for row in rows]
 
 

@@ -47,7 +47,7 @@ def sql_limit(tasks: int, *, using: str) -> float:
         done = 0
         began = time.perf_counter()
         while done < tasks:
-            with transaction.atomic(using=using):
+            with transaction.atomic(using=using), sql.batched(using):
                 taken = take(
                     session,
                     search.find(session, BATCH, using=using),
@@ -57,9 +57,9 @@ def sql_limit(tasks: int, *, using: str) -> float:
                     using=using,
                 )
             ends = _ends(session, taken)
-            with transaction.atomic(using=using):
-                sql.run("lock_leases", using, ends)
-                sql.run("end_attempts", using, ends)
+            with transaction.atomic(using=using), sql.batched(using):
+                sql.send("lock_leases", using, ends)
+                sql.send("end_attempts", using, ends)
             done += len(taken)
         return done / (time.perf_counter() - began)
     finally:

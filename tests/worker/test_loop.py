@@ -72,6 +72,19 @@ def test_end_becomes_a_settlement_of_its_owner(fixture):
     assert fixture.loop.is_empty
 
 
+@pytest.mark.parametrize("outcome", Outcome)
+def test_an_end_that_people_should_see_is_logged_without_its_message(fixture, caplog, outcome):
+    [authority] = fixture.grant()
+    fixture.turn()
+    error = ErrorReport(classes=("builtins.KeyError", "builtins.Exception"), message="secret", traceback="secret")
+    fixture.pool._end(replace(end_of(authority.assignment, outcome), report=Report(error=error)))
+    fixture.turn()
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    is_trouble = outcome in (Outcome.FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
+    expected = f"attempt ended task={authority.key[0]} attempt=1 outcome={outcome} error=builtins.KeyError"
+    assert told == ([expected] if is_trouble else [])
+
+
 def test_end_of_an_unknown_attempt_is_only_logged(fixture, caplog):
     stranger = make_assignment()
     fixture.pool._ended.append(end_of(stranger, Outcome.SUCCEEDED, result="1"))

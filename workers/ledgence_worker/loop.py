@@ -16,6 +16,8 @@ logger = logging.getLogger("ledgence_worker.loop")
 #: The longest turn, so that a living loop is seen to live. It also bounds how long a signal stays unseen that arrives
 #: just before the wait.
 TURN_SECONDS = 1.0
+#: Ends that people should see without asking for them.
+TROUBLE = frozenset({Outcome.FAILED, Outcome.CRASHED, Outcome.TIMED_OUT})
 
 
 class Loop:
@@ -72,8 +74,8 @@ class Loop:
             if authority is None:
                 logger.error("end of an unknown attempt task=%s attempt=%s", one.task_id, one.number)
                 continue
-            if self._is_verbose:
-                logger.debug("attempt ended task=%s attempt=%s outcome=%s", one.task_id, one.number, one.outcome)
+            if one.outcome in TROUBLE or self._is_verbose:
+                _log_end(one)
             end = _end_of(authority, one)
             # Work is given back only when nothing of it can still run; otherwise its lease has to expire first.
             (ends if end.settlement is not None or end.is_confirmed else abandoned).append(end)
@@ -116,6 +118,14 @@ class Loop:
         if (gone := slots.quarantined - max(0, unavailable)) > 0:
             logger.info("quarantined processes are gone count=%s", gone)
             slots.recover(gone)
+
+
+def _log_end(one: Ended) -> None:
+    # The exception's class and not its message, which may quote data.
+    classes = one.report.error.classes[:1] if one.report.error else ()
+    level = logging.WARNING if one.outcome in TROUBLE else logging.DEBUG
+    text = "attempt ended task=%s attempt=%s outcome=%s error=%s"
+    logger.log(level, text, one.task_id, one.number, one.outcome, "".join(classes) or None)
 
 
 def _end_of(authority: Authority, ended: Ended) -> End:

@@ -79,9 +79,14 @@ async def aget(task_id: UUID | str, *, using: str | None = None) -> TaskHandle:
 
 
 def _submission(task: NewTask, templates: dict[tuple[Any, ...], Submission]) -> Submission:
-    template = templates.get(task.terms)
-    if template is None:
-        template = templates[task.terms] = _template(task)
+    try:
+        template = templates.get(task.terms)
+    except TypeError:
+        # No valid term is unhashable, so this says which one is wrong.
+        template = _template(task)
+    else:
+        if template is None:
+            template = templates[task.terms] = _template(task)
     return Submission(
         program=template.program,
         version=template.version,
@@ -134,7 +139,10 @@ def _find_program(program: Program[Any] | str, version: str | None) -> Program[A
             raise InvalidInput(f"{program!r} is version {program.version}; submit it by name for another version.")
         return program
     if not isinstance(program, str):
-        raise InvalidInput(f"program must be a registered program or its name, not {type(program).__name__}.")
+        raise InvalidInput(
+            f"program must be a registered program or its name, not {type(program).__name__}: "
+            "a function becomes one by @ledgence.program."
+        )
     versions = [entry.version for entry in catalogue() if entry.name == program]
     if version is None:
         if len(versions) != 1:

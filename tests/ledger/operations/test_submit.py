@@ -648,6 +648,12 @@ def test_a_name_alone_needs_a_registered_version(nothing_is_written):
         submit("tests.unregistered", 1)
     with pytest.raises(InvalidInput, match="must be a registered program or its name"):
         submit(7, 1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="not dict"):
+        submit({"called": "instead of named"}, 1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="not function: a function becomes one by @ledgence.program"):
+        submit(test_a_name_alone_needs_a_registered_version, 1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="queue"):
+        submit(registered(), 1, queue=["mine"])  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="is version 1"):
         submit(registered(), 1, version="2")
 

@@ -26,20 +26,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     return (yield)
 
 
-def changed(text: str, mutant: Mutant) -> str:
-    if text.count(mutant.old) != 1:
-        raise pytest.UsageError(
-            f"{mutant.name}: {mutant.old!r} stands {text.count(mutant.old)} times in {mutant.place}"
-        )
-    return text.replace(mutant.old, mutant.new)
-
-
 def change_statement(mutant: Mutant) -> None:
-    from ledgence import sql
+    """Exchange the function that reads statements in every module that has it."""
+    import ledgence.sql
 
-    original = sql.text
-    statement = changed(original(mutant.place), mutant)
-    sql.text = lambda name: statement if name == mutant.place else original(name)  # type: ignore[assignment]
+    original = ledgence.sql.text
+    statement = mutant.change(original(mutant.place))
+
+    def text(name: str) -> str:
+        return statement if name == mutant.place else original(name)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("ledgence.") and getattr(module, "text", None) is original:
+            module.text = text  # type: ignore[attr-defined]
 
 
 class Finder(PathFinder):
@@ -67,6 +66,6 @@ class Loader(SourceFileLoader):
         self._mutant = mutant
 
     def get_code(self, fullname: str) -> CodeType:
-        source = changed(self.get_data(self.path).decode(), self._mutant)
+        source = self._mutant.change(self.get_data(self.path).decode())
         code: CodeType = compile(source, self.path, "exec")
         return code

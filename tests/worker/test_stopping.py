@@ -114,7 +114,25 @@ def test_signal_before_the_start_interrupts_it_as_well(fixture):
         raise AssertionError("the block must not begin")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_terminal_that_goes_away_drains_and_never_forces(fixture):
+    for _ in range(3):
+        fixture.stopping.on_signal(signal.SIGHUP, None)
+    assert fixture.stopping.update(fixture.clock.now) is Phase.DRAINING
+    fixture.signal()
+    assert fixture.stopping.update(fixture.clock.now) is Phase.FORCED
+
+
+def test_under_nohup_the_terminal_may_go_away(fixture):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals(fixture.stopping):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_handlers_are_installed_and_put_back(fixture, number):
     before = signal.getsignal(number)
     with stop_signals(fixture.stopping):

@@ -82,6 +82,9 @@ class Stopping:
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         # A handler runs between any two instructions of the main thread: taking a lock or logging could hang it.
+        if number == signal.SIGHUP and self._signals:
+            # A terminal that goes away says so twice, by its shell and by the kernel: that forces nothing.
+            return
         self._signals += 1
         self._wake()
         if self._is_interrupting:
@@ -143,11 +146,15 @@ class Stopping:
 
 @contextmanager
 def stop_signals(stopping: Stopping) -> Iterator[None]:
-    """Let SIGTERM and SIGINT stop the worker while the block runs; main thread only.
+    """Let SIGTERM, SIGINT and SIGHUP stop the worker while the block runs; main thread only.
 
-    As the first process of a container a Python process without handlers ignores both, so they are always installed.
+    As the first process of a container a Python process without handlers ignores them, so they are always installed,
+    except where nohup has asked to ignore that the terminal goes away.
     """
-    before = {number: signal.signal(number, stopping.on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stopping.on_signal) for number in numbers}
     try:
         yield
     finally:

@@ -1,7 +1,8 @@
-"""What an attempt left behind in its process: child processes, threads, a redirected output."""
+"""What an attempt left behind in its process: child processes, threads, a running timer, a redirected output."""
 
 import concurrent.futures.thread
 import os
+import signal
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ class Leftovers:
 
         Child processes are counted exactly where this process adopts its orphans (see linux.become_subreaper).
         """
-        return not _has_children() and not self._has_threads() and self._has_outputs()
+        return not _has_children() and not _has_timers() and not self._has_threads() and self._has_outputs()
 
     def _has_threads(self) -> bool:
         if threading.active_count() == 1:
@@ -59,6 +60,11 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _has_timers() -> bool:
+    """Return whether an alarm is set: it would end the next attempt's process, which would be charged for it."""
+    return any(signal.getitimer(which)[0] for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF))
 
 
 def _file_identity(descriptor: int) -> tuple[int, int] | None:

@@ -59,6 +59,13 @@ def test_a_thread_left_behind_replaces_the_process(keeper: Keeper) -> None:
     assert not is_alive(int(ended.result or ""))
 
 
+@pytest.mark.parametrize("timer", [signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF])
+def test_a_timer_left_behind_replaces_the_process(keeper: Keeper, timer: int) -> None:
+    ended = keeper.run("leaves-timer", int(timer))
+    assert (ended.outcome, ended.confirmed) == (Outcome.SUCCEEDED, True)
+    assert not is_alive(int(ended.result or "")), "the timer would have ended the next attempt"
+
+
 def test_an_idle_thread_of_an_executor_does_not(keeper: Keeper) -> None:
     assert keeper.run("uses-executor").result == keeper.run("uses-executor").result
 

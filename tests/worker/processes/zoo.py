@@ -322,6 +322,12 @@ def forks_and_returns(event: CloudEvent) -> str:
     return "from the original"
 
 
+@program("leaves-timer", version="1")
+def leaves_timer(event: CloudEvent) -> int:
+    signal.setitimer(int(event.get_data()), 0.5)
+    return os.getpid()
+
+
 @program("leaves-thread", version="1")
 def leaves_thread(event: CloudEvent) -> int:
     threading.Thread(target=time.sleep, args=(300,)).start()

@@ -144,7 +144,8 @@ class Fleet:
         self._selector.close()
 
     def _on_channel(self, slot: Slot, events: int) -> None:
-        if slot.state in (State.LEAVING, State.RETIRING, State.QUARANTINED):
+        # The launcher may have told its end in this very turn: then the channel is closed already.
+        if slot.number not in self.slots or slot.state in (State.LEAVING, State.RETIRING, State.QUARANTINED):
             return
         try:
             if events & selectors.EVENT_WRITE and slot.send():

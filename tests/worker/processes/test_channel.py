@@ -1,12 +1,15 @@
 """Programs that meddle with their process's private channel harm nobody but themselves."""
 
+import select
+import selectors
+import signal
 from pathlib import Path
 
 import pytest
 
 from ledgence_worker.pool import StopReason
 from ledgence_worker.protocol import Outcome
-from tests.worker.processes.conftest import Keeper, Opener
+from tests.worker.processes.conftest import Keeper, Opener, is_alive, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -57,6 +60,26 @@ def test_a_closed_channel_is_a_crash(keeper: Keeper) -> None:
 
 def test_an_idle_process_that_speaks_is_replaced(keeper: Keeper) -> None:
     pid = keeper.run("speaks-out-of-turn").result
-    keeper.until(lambda: keeper.pool.free == 0, "its retirement")
+    keeper.until(lambda: not is_alive(int(pid or 0)), "its end")
     keeper.until(lambda: keeper.pool.free == 1, "the slot")
     assert keeper.run("pid").result != pid
+
+
+def test_a_process_told_gone_before_its_channel_was_read_is_a_crash(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The kernel may report the launcher and the channel in one turn, in either order.
+    fleet = keeper.pool._fleet
+    keeper.run("echo", 1)
+    work = keeper.start("kills-itself", signal.SIGKILL.value)
+    [slot] = fleet.slots.values()
+    sources = {fleet._launcher.socket, slot.channel}
+    wait_until(lambda: sources == set(select.select(sources, (), (), 0)[0]), "the end of the process on both wires")
+    ready = fleet._selector.select
+
+    def launcher_first(timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        return sorted(ready(timeout), key=lambda event: event[0].fileobj is not fleet._launcher.socket)
+
+    monkeypatch.setattr(fleet._selector, "select", launcher_first)
+    assert keeper.end_of(work).outcome is Outcome.CRASHED
+    assert keeper.run("echo", 1).result == "1"

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connections
 
 from ledgence import housekeeping as module
 from ledgence.housekeeping import Housekeeping, warn_of_old_snapshots
@@ -17,9 +17,12 @@ DEADLINE_SECONDS = 20.0
 
 @pytest.fixture
 def housekeeping():
+    """Housekeeping that may run on the test's own thread, whose connection is given back afterwards."""
+    before = connections[USING]
     made = Housekeeping(USING)
     yield made
     made.close()
+    connections[USING] = before
 
 
 def test_a_turn_ends_expired_leases_and_returns_when_the_next_is_due(housekeeping, monkeypatch):

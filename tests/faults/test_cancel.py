@@ -28,7 +28,7 @@ def test_queued_task_never_runs(site: Site) -> None:
     assert worker.stop() == ExitCode.CLEAN
 
 
-@pytest.mark.parametrize("program", ["wait", "wait-async"])
+@pytest.mark.parametrize("program", ["wait", pytest.param("wait-async", marks=pytest.mark.slow)])
 def test_running_program_hears_of_it_long_before_the_next_renewal(site: Site, program: str) -> None:
     worker = site.worker()
     task = site.submit(program, site.gate())
@@ -66,6 +66,7 @@ def test_program_deaf_to_sigterm_is_killed(site: Site) -> None:
     assert worker.stop() == ExitCode.CLEAN
 
 
+@pytest.mark.slow
 def test_success_that_comes_after_the_request_is_kept_and_changes_nothing(site: Site) -> None:
     worker = site.worker(ZOO_HINTS="off")
     task = site.submit("wait", site.gate())

@@ -57,6 +57,7 @@ def test_program_whose_own_connection_dies_gets_a_new_one_with_the_next_attempt(
     assert worker.stop() == ExitCode.CLEAN
 
 
+@pytest.mark.slow
 def test_dead_listener_listens_again(site: Site) -> None:
     worker = site.worker()
     [before] = site.wait_until(lambda: site.sessions("ledgence listener"), "the listener")
@@ -68,6 +69,7 @@ def test_dead_listener_listens_again(site: Site) -> None:
     assert worker.stop() == ExitCode.CLEAN
 
 
+@pytest.mark.slow
 def test_without_hints_work_is_found_by_polling(site: Site) -> None:
     worker = site.worker(ZOO_HINTS="off")
     for _ in range(3):
@@ -78,6 +80,7 @@ def test_without_hints_work_is_found_by_polling(site: Site) -> None:
     assert worker.stop() == ExitCode.CLEAN
 
 
+@pytest.mark.slow
 def test_no_transaction_stays_open_while_a_program_runs(site: Site) -> None:
     worker = site.worker(concurrency=2)
     task = site.submit("wait", site.gate())
@@ -96,6 +99,7 @@ def test_no_transaction_stays_open_while_a_program_runs(site: Site) -> None:
     assert worker.stop() == ExitCode.CLEAN
 
 
+@pytest.mark.slow
 def test_log_tells_of_an_outage_once_and_of_nothing_secret(site: Site) -> None:
     worker = site.worker()
     site.wait_until(lambda: site.sessions(), "the worker's connections")

@@ -115,6 +115,7 @@ def test_paused_process_times_out_while_its_worker_goes_on(site: Site) -> None:
     assert worker.stop() == ExitCode.CLEAN
 
 
+@pytest.mark.slow
 def test_time_out_ends_children_and_daemons_too(site: Site) -> None:
     worker = site.worker()
     task = site.submit("wait-with-children", site.gate("never"), timeout=2.0, max_attempts=1)

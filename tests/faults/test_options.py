@@ -23,6 +23,7 @@ def test_drain_ends_clean_when_nothing_is_left(site: Site) -> None:
     assert [task.result() for task in tasks] == list(range(100))
 
 
+@pytest.mark.slow
 def test_drain_waits_for_a_retry_that_follows_at_once(site: Site) -> None:
     task = site.submit("die", max_attempts=2)
     worker = site.worker("--drain")
@@ -30,6 +31,7 @@ def test_drain_waits_for_a_retry_that_follows_at_once(site: Site) -> None:
     assert site.ends(task) == [(1, "crashed"), (2, "crashed")]
 
 
+@pytest.mark.slow
 def test_processes_are_reused_and_replaced_after_their_number_of_attempts(site: Site) -> None:
     tasks = [site.submit("process-id") for _ in range(6)]
     worker = site.worker("--drain", "--max-tasks-per-child", "3")
@@ -38,6 +40,7 @@ def test_processes_are_reused_and_replaced_after_their_number_of_attempts(site: 
     assert ids[0] == ids[1] == ids[2] != ids[3] == ids[4] == ids[5]
 
 
+@pytest.mark.slow
 def test_processes_above_the_memory_limit_are_replaced(site: Site) -> None:
     tasks = [site.submit("process-id") for _ in range(3)]
     # No Python process is that small.
@@ -46,6 +49,7 @@ def test_processes_above_the_memory_limit_are_replaced(site: Site) -> None:
     assert len({task.result() for task in tasks}) == 3
 
 
+@pytest.mark.slow
 def test_queue_that_is_not_served_keeps_its_work(site: Site) -> None:
     kept, run = site.submit("echo", queue="elsewhere"), site.submit("echo")
     worker = site.worker("--drain")
@@ -53,6 +57,7 @@ def test_queue_that_is_not_served_keeps_its_work(site: Site) -> None:
     assert (kept.state, run.state) == (State.QUEUED, State.SUCCEEDED)
 
 
+@pytest.mark.slow
 def test_later_attempt_knows_the_earlier_ones(site: Site) -> None:
     worker = site.worker("--grace", "0.1")
     task = site.submit("earlier-after-wait", site.gate("never"))
@@ -63,6 +68,7 @@ def test_later_attempt_knows_the_earlier_ones(site: Site) -> None:
     assert task.result() == ["interrupted", [[1, "interrupted"]]]
 
 
+@pytest.mark.slow
 def test_health_page_answers_until_the_end(site: Site) -> None:
     worker = site.worker("--health-port", "0")
     port = worker.wait_for_log(r"health pages served port=(\d+)")[1]
@@ -109,6 +115,7 @@ def test_once_runs_one_task_in_the_foreground(site: Site) -> None:
     assert once(site, "no-id").stderr == "CommandError: Task id 'no-id' is not a UUID.\n"
 
 
+@pytest.mark.slow
 def test_once_shows_the_exception_and_settles_it(site: Site) -> None:
     task = site.submit("raise-unpicklable")
     done = once(site, str(task.id))

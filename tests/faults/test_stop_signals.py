@@ -19,6 +19,7 @@ def test_while_it_starts(site: Site) -> None:
     assert not WorkerSession.objects.exists()
 
 
+@pytest.mark.slow
 def test_before_anything_is_started(site: Site) -> None:
     # Python itself is still loading: no handler is there yet, and the signal's own effect is just as clean.
     worker = site.start_worker()
@@ -43,7 +44,7 @@ def test_running_program_finishes_within_the_grace(site: Site) -> None:
     assert waiting.state is State.QUEUED and not waiting.attempts
 
 
-@pytest.mark.parametrize("program", ["wait-first", "wait-async"])
+@pytest.mark.parametrize("program", ["wait-first", pytest.param("wait-async", marks=pytest.mark.slow)])
 def test_after_the_grace_it_is_given_back_uncharged_and_runs_again_at_once(site: Site, program: str) -> None:
     worker = site.worker("--grace", "0.2")
     task = site.submit(program, site.gate(), max_attempts=1)

@@ -9,25 +9,22 @@
 -- expired ones (expiry), null either (forced expiry). Owners that do not match end nothing.
 -- Locks: attempts and tasks of those leases (no key update). Whoever else locks them holds the lease first, or has found
 -- it gone (record_late_settlements): no order among them is needed.
--- Index: primary keys and ledgence_attempt_number, one probe a row.
+-- Index: primary keys and ledgence_attempt_number, one probe a row. A lease finds its own end in the request by its token,
+-- and the updates name their row as = any(array[key]): a join of the two, or a plain =, could be planned the other way
+-- round while the tables are empty, and would then read whole indexes, or compare every row with every other.
 -- Not the ORM: one delete, one insert and two updates that must be one.
 with clock as materialized (select clock_timestamp() as now),
-request as materialized (
-    select * from unnest(%(tasks)s::uuid[], %(numbers)s::int[], %(tokens)s::uuid[], %(sessions)s::uuid[],
-                         %(outcomes)s::text[], %(settlements)s::bytea[], %(results)s::text[], %(reports)s::text[],
-                         %(classes)s::text[])
-        r(task_id, number, token, session_id, outcome, settlement, result, report, classes)
-),
-ended as (
+ended as materialized (
     delete from ledgence_lease l using clock c
-    where l.task_id = any(array(select task_id from request))
-      and (l.task_id, l.number, l.token, l.session_id) in (select task_id, number, token, session_id from request)
+    where l.task_id = any(%(tasks)s::uuid[])
+      and l.task_id = (%(tasks)s::uuid[])[array_position(%(tokens)s::uuid[], l.token)]
+      and l.number = (%(numbers)s::int[])[array_position(%(tokens)s::uuid[], l.token)]
+      and l.session_id = (%(sessions)s::uuid[])[array_position(%(tokens)s::uuid[], l.token)]
       and (%(live)s::bool is null or (l.expires_at > c.now) = %(live)s::bool)
-    returning l.*
+    returning l.*, array_position(%(tokens)s::uuid[], l.token) as place
 ),
 judged as materialized (
-    select e.*, r.outcome, r.settlement, r.result, r.report, y.backoff_initial_seconds, y.backoff_factor,
-           y.backoff_maximum_seconds, y.backoff_jitter,
+    select e.*, r.*, y.backoff_initial_seconds, y.backoff_factor, y.backoff_maximum_seconds, y.backoff_jitter,
            e.charged + (r.outcome not in ('interrupted', 'suspended'))::int as charged_now,
            case
                when e.cancel_requested_at is not null then 'cancelled'
@@ -35,13 +32,17 @@ judged as materialized (
                when r.outcome = 'interrupted' then 'interrupted'
                when e.charged + 1 < y.max_attempts
                     and (r.outcome = any(y.retry_on)
-                         or (r.outcome = 'failed' and string_to_array(r.classes, ' ') && y.retry_on)) then 'retry'
+                         or (r.outcome = 'failed'
+                             and string_to_array((%(classes)s::text[])[e.place], ' ') && y.retry_on)) then 'retry'
                else 'failed'
            end as verdict
     from ended e
-    join request r on r.task_id = e.task_id and r.number = e.number
     cross join lateral (select policy_id from ledgence_task where id = e.task_id limit 1) t
     join ledgence_policy y on y.id = t.policy_id
+    cross join lateral (
+        select (%(outcomes)s::text[])[e.place] as outcome, (%(settlements)s::bytea[])[e.place] as settlement,
+               (%(results)s::text[])[e.place] as result, (%(reports)s::text[])[e.place] as report
+    ) r
 ),
 consequence as materialized (
     select j.*, j.verdict in ('interrupted', 'retry') as again,
@@ -60,7 +61,7 @@ attempt as (
         report = k.report::json, lease_expires_at = k.expires_at,
         result = case when k.verdict <> 'succeeded' then k.result::json end
     from consequence k, clock c
-    where a.task_id = k.task_id and a.number = k.number
+    where a.task_id = any(array[k.task_id]) and a.number = k.number
 ),
 intent as (
     insert into ledgence_deliveryintent (task_id, generation, cause, charged, queue_id, program_id, priority,
@@ -77,6 +78,6 @@ task as (
     set outcome = k.verdict, finished_at = c.now, revision = t.revision + 1,
         result = case when k.verdict = 'succeeded' then k.result::json end
     from consequence k, clock c
-    where not k.again and t.id = k.task_id
+    where not k.again and t.id = any(array[k.task_id])
 )
 select task_id, number, answer, queue_id from consequence

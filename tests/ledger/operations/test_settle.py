@@ -185,6 +185,18 @@ def test_wrong_owners_are_not_found_and_change_nothing(worker: Worker):
     assert all(attempt.late_settlement is None for attempt in attempts_of(task))
 
 
+def test_tokens_of_each_other_give_no_authority(worker: Worker):
+    tasks = submit_tasks(2)
+    one, other = worker.acquire(2)
+    swapped = [
+        settlement_of(replace(one.owner, token=other.owner.token), Outcome.FAILED, error=raised("ValueError")),
+        settlement_of(replace(other.owner, token=one.owner.token)),
+    ]
+    assert {answer.status for answer in settle(worker.session_id, swapped, using=USING)} == {NOT_FOUND}
+    assert [outcomes_of(task) for task in tasks] == [[None], [None]]
+    assert worker.settle(one).status == worker.settle(other).status == ACCEPTED
+
+
 def test_an_earlier_owner_has_no_authority_over_a_later_attempt_under_its_number(worker: Worker):
     task = submit_task()
     first = worker.acquire_one()

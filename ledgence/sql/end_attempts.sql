@@ -32,8 +32,7 @@ judged as materialized (
                when r.outcome = 'interrupted' then 'interrupted'
                when e.charged + 1 < y.max_attempts
                     and (r.outcome = any(y.retry_on)
-                         or (r.outcome = 'failed'
-                             and string_to_array((%(classes)s::text[])[e.place], ' ') && y.retry_on)) then 'retry'
+                         or (r.outcome = 'failed' and string_to_array(r.classes, ' ') && y.retry_on)) then 'retry'
                else 'failed'
            end as verdict
     from ended e
@@ -41,7 +40,8 @@ judged as materialized (
     join ledgence_policy y on y.id = t.policy_id
     cross join lateral (
         select (%(outcomes)s::text[])[e.place] as outcome, (%(settlements)s::bytea[])[e.place] as settlement,
-               (%(results)s::text[])[e.place] as result, (%(reports)s::text[])[e.place] as report
+               (%(results)s::text[])[e.place] as result, (%(reports)s::text[])[e.place] as report,
+               (%(classes)s::text[])[e.place] as classes
     ) r
 ),
 consequence as materialized (

@@ -1,5 +1,5 @@
 -- Explains dispatches whose generation has no intent, in a new snapshot, from facts that only grow.
--- Locks: nothing. Index: primary keys, ledgence_attempt_number. Not the ORM: pairs as arrays.
+-- Locks: nothing. Index: primary keys and ledgence_attempt_number, one probe a dispatch. Not the ORM: pairs as arrays.
 select r.task_id, r.generation,
        case when t.id is null or t.tenant <> %(tenant)s or t.namespace <> %(namespace)s then 'not_found'
             when l.task_id is not null then 'already_handed_off'
@@ -8,7 +8,11 @@ select r.task_id, r.generation,
             when i.generation = r.generation then 'ready'
             else 'not_found' end
 from unnest(%(tasks)s::uuid[], %(generations)s::int[]) r(task_id, generation)
-left join ledgence_task t on t.id = r.task_id
-left join ledgence_lease l on l.task_id = r.task_id and l.number = r.generation
-left join ledgence_attempt a on a.task_id = r.task_id and a.number = r.generation
-left join ledgence_deliveryintent i on i.task_id = r.task_id
+left join lateral (select * from ledgence_task where id = r.task_id limit 1) t on true
+left join lateral (
+    select task_id from ledgence_lease where task_id = r.task_id and number = r.generation limit 1
+) l on true
+left join lateral (
+    select number from ledgence_attempt where task_id = r.task_id and number = r.generation limit 1
+) a on true
+left join lateral (select generation from ledgence_deliveryintent where task_id = r.task_id limit 1) i on true

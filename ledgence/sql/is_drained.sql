@@ -11,7 +11,9 @@ queue as materialized (
 select not exists (
     select 1 from queue q cross join lateral (
         select 1 from ledgence_deliveryintent i
-        where i.queue_id = q.id and i.program_id = any((select programs from session)::int[]) limit 1
+        where i.queue_id = q.id and i.program_id = any((select programs from session)::int[])
+        order by i.priority desc, i.available_at, i.task_id
+        limit 1
     ) found
 ) and not exists (
     select 1 from ledgence_lease l where l.queue_id in (select id from queue)

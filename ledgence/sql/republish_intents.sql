@@ -3,10 +3,10 @@
 with intent as (
     update ledgence_deliveryintent i
     set epoch = i.epoch + 1,
-        publication_id = case when q.mode = 'external' then gen_random_uuid() end,
-        next_publish_at = case when q.mode = 'external' then clock_timestamp() end
-    from ledgence_queue q
-    where i.task_id = any(%(tasks)s::uuid[]) and q.id = i.queue_id
+        publication_id = case when i.queue_id = any(e.queues) then gen_random_uuid() end,
+        next_publish_at = case when i.queue_id = any(e.queues) then clock_timestamp() end
+    from (select array_agg(id) as queues from ledgence_queue where mode = 'external') e
+    where i.task_id = any(%(tasks)s::uuid[])
     returning i.task_id, i.generation, i.epoch, i.publication_id, i.queue_id
 ),
 event as (

@@ -1,6 +1,7 @@
 -- Requeues failed and cancelled tasks that this transaction has locked and whose revision is the expected one: the
 -- outcome goes, and the next generation is ready with its attempt budget anew.
--- Locks: the tasks (held already). Index: primary key, ledgence_attempt_number. Not the ORM: update and insert as one.
+-- Locks: the tasks (held already). Index: ledgence_attempt_number, and the primary key, named as = any(array[key]) so that
+-- it is probed and not read whole (see end_attempts). Not the ORM: update and insert as one.
 with request as materialized (
     select * from unnest(%(tasks)s::uuid[], %(revisions)s::int[]) r(task_id, revision)
 ),
@@ -8,7 +9,9 @@ task as (
     update ledgence_task t
     set outcome = null, finished_at = null, result = null, cancel_requested_at = null, revision = t.revision + 1
     from request r
-    where t.id = r.task_id and t.revision = r.revision and t.outcome in ('failed', 'cancelled')
+    where t.id = any(array[r.task_id]) and t.revision = r.revision
+      -- Not named as failed or cancelled: the index of all those must not look like a way to these.
+      and t.outcome <> 'succeeded'
     returning t.id, t.queue_id, t.program_id, t.priority
 )
 insert into ledgence_deliveryintent (task_id, generation, cause, charged, queue_id, program_id, priority, available_at,

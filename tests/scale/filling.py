@@ -1,0 +1,68 @@
+"""Fills a ledger as years of work would: with finished tasks, work for later, and leases that others hold."""
+
+from django.db import connections
+
+from tests.ledger.actors import USING, Worker, submit_tasks
+
+MILLION = 1_000_000
+LEASES = 5_000
+
+
+def fill(worker: Worker, *, finished: int = MILLION, future: int = MILLION, leases: int = LEASES) -> None:
+    """Add tasks like one of the worker's: finished, queued for later at every priority, and leased by the worker."""
+    sample = submit_tasks()[0]
+    numbers = {"sample": sample, "session": worker.session_id}
+    with connections[USING].cursor() as cursor:
+        # Without the triggers of foreign keys, whose rows are the sample's.
+        cursor.execute("set session_replication_role = replica")
+        for statement, count in ((FINISHED, finished), (FUTURE, future), (LEASED, leases)):
+            cursor.execute(statement, numbers | {"count": count})
+        cursor.execute("set session_replication_role = origin")
+
+
+# Version 7 ids in order of submission: a year ago, with a random tail.
+TASKS = """
+insert into ledgence_task (id, tenant, namespace, queue_id, program_id, policy_id, priority, submitted_at, data,
+                           outcome, finished_at, result, revision)
+select overlay(overlay(gen_random_uuid()::text placing lpad(to_hex(ms >> 16), 8, '0') || '-'
+                       || lpad(to_hex(ms & 65535), 4, '0') from 1 for 13) placing '7' from 15 for 1)::uuid,
+       t.tenant, t.namespace, t.queue_id, t.program_id, t.policy_id, {priority}, now() - interval '1 y', t.data,
+       {outcome}, case when {outcome} is not null then now() - n * interval '1 s' end,
+       case when {outcome} = 'succeeded' then '{{}}'::json end, 1
+from ledgence_task t, generate_series(1, %(count)s) n,
+     lateral (select (extract(epoch from now() - interval '1 y') * 1000)::bigint + n as ms) v
+where t.id = %(sample)s
+returning id, queue_id, program_id, priority, outcome, finished_at
+"""
+
+ATTEMPTS = """
+insert into ledgence_attempt (task_id, number, cause, session_id, token, claimed_at, authorized_at, lease_expires_at,
+                              finished_at, outcome, consequence, settlement, report, delivery_mode, available_at)
+select id, 1, 'submitted', %(session)s, gen_random_uuid(), now(), now(), now(), finished_at, outcome, outcome,
+       case when outcome is not null then sha256('x') end, '{{}}', 'integrated', now()
+from task returning task_id, token
+"""
+
+# One in twenty failed.
+FINISHED = f"with task as ({TASKS}) {ATTEMPTS}".format(
+    priority=0, outcome="case when n %% 20 = 0 then 'failed' else 'succeeded' end"
+)
+
+# These are put together from the texts above.
+FUTURE = f"""
+with task as ({TASKS})
+insert into ledgence_deliveryintent (task_id, generation, cause, charged, queue_id, program_id, priority, available_at)
+select id, 1, 'submitted', 0, queue_id, program_id, priority, now() + interval '1 d' + random() * interval '9 d'
+from task
+""".format(  # noqa: S608
+    priority="n %% 201 - 100", outcome="null::text"
+)
+
+LEASED = f"""
+with task as ({TASKS}), attempt as ({ATTEMPTS})
+insert into ledgence_lease (task_id, number, token, session_id, queue_id, program_id, priority, charged, expires_at)
+select id, 1, token, %(session)s, queue_id, program_id, priority, 0, now() + interval '1 d' + random() * interval '1 d'
+from task join attempt on attempt.task_id = task.id
+""".format(  # noqa: S608
+    priority=0, outcome="null::text"
+)

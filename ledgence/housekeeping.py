@@ -6,9 +6,9 @@ import time
 
 from django.db import Error
 
-from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.operations.expire import expire, seconds_to_next_expiry
+from ledgence.watch import warn_of_old_snapshots, warn_of_unserved_work
 from ledgence.worker_connections import WorkerConnections
 from ledgence_worker.errors import Busy
 
@@ -17,12 +17,12 @@ logger = logging.getLogger("ledgence.housekeeping")
 PERIOD_SECONDS = 5.0
 SHORTEST_SECONDS = 0.05
 FAILURE_SECONDS = 1.0
-SNAPSHOT_PERIOD_SECONDS = 60.0
-SNAPSHOT_SECONDS = 60.0
+WATCH_SECONDS = 60.0
 
 
 class Housekeeping:
-    """Ends expired leases, as soon as the next one expires and at least every five seconds; warns of old snapshots.
+    """Ends expired leases, as soon as the next one expires and at least every five seconds; warns of old
+    snapshots and of work that nobody serves.
 
     Any number of processes may run it: each skips the rows that another holds.
     """
@@ -31,7 +31,7 @@ class Housekeeping:
         self._using = using
         self._connections = WorkerConnections(using)
         self._stop = threading.Event()
-        self._snapshots_at = time.monotonic() + SNAPSHOT_PERIOD_SECONDS
+        self._watch_at = time.monotonic() + WATCH_SECONDS
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -67,9 +67,10 @@ class Housekeeping:
     def turn(self) -> float:
         """Do what is due and return the seconds until the next turn."""
         self._connections.use("housekeeping")
-        if time.monotonic() >= self._snapshots_at:
-            self._snapshots_at = time.monotonic() + SNAPSHOT_PERIOD_SECONDS
+        if time.monotonic() >= self._watch_at:
+            self._watch_at = time.monotonic() + WATCH_SECONDS
             warn_of_old_snapshots(self._using)
+            warn_of_unserved_work(self._using)
         left = seconds_to_next_expiry(using=self._using)
         if left is not None and left <= 0:
             if ended := expire(using=self._using):
@@ -85,14 +86,3 @@ class Housekeeping:
         self.stop()
         if self._thread is not None:
             self._thread.join(timeout=PERIOD_SECONDS)
-
-
-def warn_of_old_snapshots(using: str) -> list[tuple[int, float]]:
-    """Log and return (process id, age in seconds) of transactions whose snapshot is older than a minute.
-
-    While one is open, dead intents and leases cannot be removed, and searches for due work slow down.
-    """
-    rows = [(pid, age) for pid, age in sql.run("find_old_snapshots", using, {"seconds": SNAPSHOT_SECONDS})]
-    for pid, age in rows:
-        logger.warning("old snapshot keeps dead rows pid=%s age_seconds=%.0f", pid, age)
-    return rows

@@ -6,9 +6,8 @@ import pytest
 from django.db import OperationalError, connections
 
 from ledgence import housekeeping as module
-from ledgence.housekeeping import Housekeeping, warn_of_old_snapshots
+from ledgence.housekeeping import Housekeeping
 from tests.ledger.actors import USING, Worker, execute, submit_task
-from tests.ledger.rivals import Rival
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -77,13 +76,3 @@ def test_an_outage_is_logged_ever_more_rarely(housekeeping, monkeypatch, caplog)
     housekeeping.run()
     assert len(turns) == 21
     assert [record.args[0] for record in caplog.records if "trying again" in record.msg] == [1, 2, 4, 8, 16]
-
-
-def test_a_snapshot_that_is_old_is_named(monkeypatch, caplog):
-    monkeypatch.setattr(module, "SNAPSHOT_SECONDS", 0.0)
-    with Rival() as rival, rival.transaction():
-        # An open cursor holds its snapshot.
-        rival.execute("declare held cursor for select * from ledgence_task")
-        assert rival.pid in [pid for pid, _ in warn_of_old_snapshots(USING)]
-    assert f"pid={rival.pid}" in caplog.text
-    assert rival.pid not in [pid for pid, _ in warn_of_old_snapshots(USING)]

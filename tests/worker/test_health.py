@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from ledgence_worker.errors import InvalidInput
 from ledgence_worker.health import HealthServer, Vitals
 from ledgence_worker.protocol import Session
 from ledgence_worker.stopping import Stopping
@@ -106,3 +107,12 @@ def test_closed_server_frees_its_port(fixture):
     server.close()
     again = HealthServer(server.port, fixture.vitals)
     again.close()
+
+
+def test_a_port_that_is_taken_is_named(fixture):
+    server = HealthServer(0, fixture.vitals)
+    try:
+        with pytest.raises(InvalidInput, match=f"port {server.port} cannot be used"):
+            HealthServer(server.port, fixture.vitals)
+    finally:
+        server.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ledgence_worker.clock import Clock
+from ledgence_worker.errors import InvalidInput
 from ledgence_worker.protocol import Session
 from ledgence_worker.stopping import Stopping
 
@@ -56,7 +57,7 @@ class Vitals:
 
 
 class HealthServer:
-    """Serves the pages on 127.0.0.1 from a thread of its own, until closed. Raises OSError if the port is taken."""
+    """Serves the pages on 127.0.0.1 from a thread of its own, until closed. Raises InvalidInput if the port is taken."""
 
     def __init__(self, port: int, vitals: Vitals) -> None:
         pages = {"/health/live": vitals.live_problems, "/health/ready": vitals.ready_problems}
@@ -64,7 +65,10 @@ class HealthServer:
         class Handler(_Handler):
             problems_of = pages
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        try:
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        except OSError as error:
+            raise InvalidInput(f"Health port {port} cannot be used: {error.strerror}. Choose another.") from error
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(

@@ -12,6 +12,8 @@ INVARIANTS = (
     "lease_is_last_attempt",
     "running_attempt_has_lease",
     "one_success",
+    "outcome_is_explained",
+    "charges_are_counted",
     "intent_is_next_generation",
     "settled_by_live_owner",
     "revision_is_explained",

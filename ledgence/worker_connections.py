@@ -48,7 +48,7 @@ def tune(settings: dict[str, Any], *, role: str, pooled: bool) -> dict[str, Any]
     options |= {name: value for name, value in TCP.items() if name not in options}
     # The driver would deallocate what batches have prepared, if it prepared statements of its own.
     options["prepare_threshold"] = None
-    # Whatever the database or the project has as its default: statements that waited for a row decide in a new snapshot.
+    # Whatever the database or the project has as its default: what waited for a row must decide in a new snapshot.
     options["isolation_level"] = IsolationLevel.READ_COMMITTED
     if not pooled:
         options["options"] = f"{options.get('options', '')} {STARTUP} -c lock_timeout={lock_timeout()}".strip()

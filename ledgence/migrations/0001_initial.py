@@ -273,10 +273,8 @@ class Migration(migrations.Migration):
                 "default_permissions": ("view",),
                 "indexes": [
                     models.Index(
-                        models.F("queue"),
-                        models.OrderBy(models.F("priority"), descending=True),
-                        models.F("available_at"),
-                        models.F("task"),
+                        fields=["queue", "-priority", "available_at", "task"],
+                        include=("program",),
                         name="ledgence_intent_due",
                     )
                 ],

@@ -1,8 +1,9 @@
 """Fills a ledger as years of work would: with finished tasks, work for later, and leases that others hold."""
 
-from django.db import connections
+from typing import Any
+from uuid import UUID
 
-from tests.ledger.actors import USING, Worker, submit_tasks
+from tests.ledger.actors import Worker, execute, submit_task
 
 MILLION = 1_000_000
 LEASES = 5_000
@@ -10,14 +11,21 @@ LEASES = 5_000
 
 def fill(worker: Worker, *, finished: int = MILLION, future: int = MILLION, leases: int = LEASES) -> None:
     """Add tasks like one of the worker's: finished, queued for later at every priority, and leased by the worker."""
-    sample = submit_tasks()[0]
-    numbers = {"sample": sample, "session": worker.session_id}
-    with connections[USING].cursor() as cursor:
-        # Without the triggers of foreign keys, whose rows are the sample's.
-        cursor.execute("set session_replication_role = replica")
-        for statement, count in ((FINISHED, finished), (FUTURE, future), (LEASED, leases)):
-            cursor.execute(statement, numbers | {"count": count})
-        cursor.execute("set session_replication_role = origin")
+    sample = {"sample": submit_task(), "session": worker.session_id}
+    for statement, count in ((FINISHED, finished), (FUTURE, future), (LEASED, leases)):
+        _insert(statement, sample | {"count": count})
+
+
+def fill_due(*, like: UUID, count: int) -> None:
+    """Add tasks like a given one that have been due for an hour."""
+    _insert(DUE, {"sample": like, "count": count})
+
+
+def _insert(statement: str, parameters: dict[str, Any]) -> None:
+    """Insert without the triggers of foreign keys, whose rows are the sample's."""
+    execute("set session_replication_role = replica")
+    execute(statement, parameters)
+    execute("set session_replication_role = origin")
 
 
 # Version 7 ids in order of submission: a year ago, with a random tail.
@@ -49,13 +57,18 @@ FINISHED = f"with task as ({TASKS}) {ATTEMPTS}".format(
 )
 
 # These are put together from the texts above.
-FUTURE = f"""
+QUEUED = f"""
 with task as ({TASKS})
 insert into ledgence_deliveryintent (task_id, generation, cause, charged, queue_id, program_id, priority, available_at)
-select id, 1, 'submitted', 0, queue_id, program_id, priority, now() + interval '1 d' + random() * interval '9 d'
-from task
-""".format(  # noqa: S608
-    priority="n %% 201 - 100", outcome="null::text"
+select id, 1, 'submitted', 0, queue_id, program_id, priority, {{available_at}} from task
+"""  # noqa: S608
+
+FUTURE = QUEUED.format(
+    priority="n %% 201 - 100", outcome="null::text", available_at="now() + interval '1 d' + random() * interval '9 d'"
+)
+
+DUE = QUEUED.format(
+    priority="t.priority", outcome="null::text", available_at="now() - interval '1 h' + random() * interval '1 min'"
 )
 
 LEASED = f"""

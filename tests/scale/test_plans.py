@@ -105,3 +105,11 @@ def test_no_statement_of_an_acquisition_is_planned_each_time(plans) -> None:
     batched = {plan.statement for plan in plans["worker", "true"] if plan.is_batched}
     assert batched >= {"lock_channel", "lock_leases", "end_attempts", "find_due", "find_due_from", "take_intents"}
     assert not any(plan.is_batched for plan in plans["caller", "true"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_an_idle_search_reads_a_few_pages_for_each_priority_of_later_work(case: tuple[str, str], plans) -> None:
+    idle = [plan for plan in plans[case] if plan.statement == "find_due"][-1]
+    assert idle.plan["Actual Rows"] == 0
+    # The 201 priorities, and the 20 pages or so of session and queue.
+    assert idle.blocks < 201 * 5 + 50, str(idle)

@@ -408,6 +408,45 @@ class TestMarks:
         assert sorted(seen) == sorted(tasks)
 
 
+class TestForeignHeads:
+    """A queue that begins with programs which the session cannot run: they are passed over once a second."""
+
+    @pytest.fixture
+    def now(self, worker: Worker, monkeypatch):
+        submit_tasks(50, program="tests.foreign")
+        moment = [0.0]
+        monkeypatch.setattr("ledgence.operations.due.time.monotonic", lambda: moment[0])
+        assert worker.acquire(1) == []
+        return moment
+
+    def test_new_work_behind_it_is_found_at_once(self, worker: Worker, now):
+        task = submit_task()
+        urgent = submit_task(priority=100)
+        elsewhere = submit_task(queue="other")
+        assert tasks_of(worker.acquire(3)) == [urgent, task, elsewhere]
+
+    def test_work_that_was_found_and_not_taken_is_found_again(self, worker: Worker, now):
+        tasks = submit_tasks(3)
+        now[0] += 1.0
+        assert tasks_of(worker.acquire(1)) == tasks[:1]
+        assert tasks_of(worker.acquire(2)) == tasks[1:]
+
+    def test_older_work_that_was_committed_late_is_found_within_the_rescan(self, worker: Worker, now):
+        late = submit_task()
+        TestMarks.older(late)
+        now[0] += 0.5
+        # It is not read again until then.
+        assert worker.acquire(1) == []
+        now[0] += 0.5
+        assert tasks_of(worker.acquire(1)) == [late]
+
+    def test_the_marks_of_a_full_search_pass_over_it_too(self, worker: Worker, now):
+        tasks = submit_tasks(40)
+        assert tasks_of(worker.acquire(2)) == tasks[:2]
+        TestMarks.older(submit_task())
+        assert tasks_of(worker.acquire(2)) == tasks[2:4]
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("held", [1, 3, 8, 12, 40])
 def test_heads_that_others_hold_are_passed_over(held):

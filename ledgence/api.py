@@ -14,7 +14,7 @@ from ledgence.models import Task
 from ledgence.new_task import NewTask, SubmitOptions
 from ledgence.operations.submit import submit as submit_batch
 from ledgence.policy import resolve
-from ledgence.submission import Submission
+from ledgence.submission import Submission, Terms
 from ledgence_worker import limits, strict_json
 from ledgence_worker.errors import InvalidInput, NotFound
 from ledgence_worker.identifiers import check_identifier
@@ -40,8 +40,8 @@ def submit(
 def submit_many(tasks: Iterable[NewTask], *, using: str | None = None) -> list[TaskHandle]:
     """Submit many tasks, all or none, one statement a thousand. Everything else is as with submit()."""
     database = using or get_settings().database
-    templates: dict[tuple[Any, ...], Submission] = {}
-    submissions = [_submission(task, templates) for task in tasks]
+    validated: dict[tuple[Any, ...], Terms] = {}
+    submissions = [_submission(task, validated) for task in tasks]
     return [
         TaskHandle(id=submitted.task_id, using=database, is_new=submitted.is_new)
         for submitted in submit_batch(submissions, using=database)
@@ -78,33 +78,25 @@ async def aget(task_id: UUID | str, *, using: str | None = None) -> TaskHandle:
     return await sync_to_async(get)(task_id, using=using)
 
 
-def _submission(task: NewTask, templates: dict[tuple[Any, ...], Submission]) -> Submission:
+def _submission(task: NewTask, validated: dict[tuple[Any, ...], Terms]) -> Submission:
     try:
-        template = templates.get(task.terms)
+        terms = validated.get(task.terms)
     except TypeError:
         # No valid term is unhashable, so this says which one is wrong.
-        template = _template(task)
+        terms = _validate(task)
     else:
-        if template is None:
-            template = templates[task.terms] = _template(task)
+        if terms is None:
+            terms = validated[task.terms] = _validate(task)
     return Submission(
-        program=template.program,
-        version=template.version,
-        entry_point=template.entry_point,
+        terms=terms,
         data=strict_json.dumps(task.data, what="data", limit=limits.DATA_BYTES),
-        tenant=template.tenant,
-        namespace=template.namespace,
-        queue=template.queue,
-        priority=template.priority,
-        policy=template.policy,
         idempotency_key=_check_key(task.idempotency_key, "idempotency_key"),
         correlation_key=_check_key(task.correlation_key, "correlation_key"),
         traceparent=_check_traceparent(task.traceparent),
-        run_after=template.run_after,
     )
 
 
-def _template(task: NewTask) -> Submission:
+def _validate(task: NewTask) -> Terms:
     settings = get_settings()
     program = _find_program(task.program, task.version)
     name, version = (program.name, program.version) if program else (task.program, task.version)
@@ -118,11 +110,10 @@ def _template(task: NewTask) -> Submission:
         backoff=task.backoff,
         retry_on=task.retry_on if isinstance(task.retry_on, Unset) else tuple(map(retry_word, task.retry_on)),
     )
-    return Submission(
+    return Terms(
         program=check_identifier(name, what="program"),
         version=check_identifier(version, what="version"),
         entry_point=program.entry_point if program else None,
-        data="",
         tenant=check_identifier(settings.tenant if task.tenant is None else task.tenant, what="tenant"),
         namespace=check_identifier(settings.namespace if task.namespace is None else task.namespace, what="namespace"),
         queue=check_identifier(settings.queue if queue is None else queue, what="queue"),

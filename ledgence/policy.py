@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ledgence import sql
@@ -14,12 +14,12 @@ from ledgence_worker.programs import Backoff, Defaults, Unset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyValue:
-    """A policy as a value, with the digest by which tasks share its row."""
+    """A policy as a value, with the digest by which tasks share its row and which tells policies apart."""
 
-    max_attempts: int
-    timeout_seconds: float | None
-    backoff: Backoff
-    retry_on: tuple[str, ...]
+    max_attempts: int = field(compare=False)
+    timeout_seconds: float | None = field(compare=False)
+    backoff: Backoff = field(compare=False)
+    retry_on: tuple[str, ...] = field(compare=False)
     digest: bytes
 
     @classmethod

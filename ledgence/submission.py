@@ -4,7 +4,6 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from ledgence.models import Task
@@ -16,55 +15,46 @@ type Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """One validated request for work. ``data`` is strict JSON text; ``run_after`` None means now."""
+class Terms:
+    """What tasks that are submitted together usually have in common. ``run_after`` None means now."""
 
     program: str
     version: str
     entry_point: str | None
-    data: str
     tenant: str
     namespace: str
     queue: str
     priority: int
     policy: PolicyValue
+    run_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One validated request for work. ``data`` is strict JSON text."""
+
+    terms: Terms
+    data: str
     idempotency_key: str | None = None
     correlation_key: str | None = None
     traceparent: str | None = None
-    run_after: datetime | None = None
     copy_of: UUID | None = None
 
     @classmethod
     def copy(cls, task: Task, *, data: str) -> "Submission":
         """Make the submission of a copy of a task, without its idempotency key. ``data`` is the task's, as text."""
-        return cls(
+        terms = Terms(
             program=task.program.name,
             version=task.program.version,
             entry_point=None,
-            data=data,
             tenant=task.tenant,
             namespace=task.namespace,
             queue=task.queue.name,
             priority=task.priority,
             policy=PolicyValue.of_row(task.policy),
-            correlation_key=task.correlation_key,
-            traceparent=task.traceparent,
-            copy_of=task.pk,
         )
-
-    @property
-    def group(self) -> tuple[Any, ...]:
-        """What tasks submitted together usually have in common, sent once for all of them."""
-        return (
-            self.tenant,
-            self.namespace,
-            self.queue,
-            self.program,
-            self.version,
-            self.entry_point,
-            self.policy.digest,
-            self.priority,
-            self.run_after,
+        return cls(
+            terms=terms, data=data, correlation_key=task.correlation_key, traceparent=task.traceparent, copy_of=task.pk
         )
 
     @property
@@ -72,13 +62,14 @@ class Submission:
         """Its tenant, namespace and idempotency key; None without one."""
         if self.idempotency_key is None:
             return None
-        return self.tenant, self.namespace, self.idempotency_key
+        return self.terms.tenant, self.terms.namespace, self.idempotency_key
 
     def digest(self) -> bytes | None:
         """Return the digest of the content that an idempotency key stands for."""
         if self.idempotency_key is None:
             return None
-        content = [self.queue, self.program, self.version, json.loads(self.data), self.correlation_key]
+        terms = self.terms
+        content = [terms.queue, terms.program, terms.version, json.loads(self.data), self.correlation_key]
         return hashlib.sha256(strict_json.canonical(content)).digest()
 
 

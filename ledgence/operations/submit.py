@@ -1,6 +1,6 @@
 """Submission: a task and its first delivery intent, in the caller's transaction, both or neither."""
 
-import secrets
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from django.db import transaction
 from ledgence import hints, sql
 from ledgence.operations.programs import ensure_programs
 from ledgence.policy import ensure_policy
-from ledgence.submission import Key, Submission, Submitted
+from ledgence.submission import Key, Submission, Submitted, Terms
 from ledgence.transitions import transition
 from ledgence_worker.errors import Busy, Conflict
 
@@ -59,7 +59,7 @@ def _submit(submissions: Sequence[Submission], *, using: str) -> list[Submitted]
         if not pending:
             break
         if round_number == 0:
-            _ensure(list(pending.values()), using=using)
+            _ensure({s.terms for s in pending.values()}, using=using)
     if pending:
         raise Busy(f"submit: {len(pending)} idempotency keys kept changing hands; nothing was written. Repeat it.")
     return [
@@ -84,7 +84,9 @@ def _batches(pending: dict[UUID, Submission]) -> list[list[tuple[UUID, Submissio
     items = list(pending.items())
     if any(s.idempotency_key is not None for s in pending.values()):
         # Keys are taken in one order over all batches, so that two calls cannot deadlock.
-        items.sort(key=lambda item: (item[1].tenant, item[1].namespace, item[1].idempotency_key or "", item[0]))
+        items.sort(
+            key=lambda item: (item[1].terms.tenant, item[1].terms.namespace, item[1].idempotency_key or "", item[0])
+        )
     batches: list[list[tuple[UUID, Submission]]] = []
     room = 0
     for item in items:
@@ -98,22 +100,21 @@ def _batches(pending: dict[UUID, Submission]) -> list[list[tuple[UUID, Submissio
 
 
 def _insert(batch: list[tuple[UUID, Submission]], *, using: str) -> set[UUID]:
-    groups: dict[tuple[Any, ...], int] = {}
-    places = [groups.setdefault(s.group, len(groups) + 1) for _, s in batch]
-    columns = list(zip(*groups, strict=True))
+    groups: dict[Terms, int] = {}
+    places = [groups.setdefault(s.terms, len(groups) + 1) for _, s in batch]
     rows = sql.run(
         "submit_tasks",
         using,
         {
-            "tenants": list(columns[0]),
-            "namespaces": list(columns[1]),
-            "queues": list(columns[2]),
-            "programs": list(columns[3]),
-            "versions": list(columns[4]),
-            "entry_points": list(columns[5]),
-            "policies": list(columns[6]),
-            "priorities": list(columns[7]),
-            "available_ats": list(columns[8]),
+            "tenants": [terms.tenant for terms in groups],
+            "namespaces": [terms.namespace for terms in groups],
+            "queues": [terms.queue for terms in groups],
+            "programs": [terms.program for terms in groups],
+            "versions": [terms.version for terms in groups],
+            "entry_points": [terms.entry_point for terms in groups],
+            "policies": [terms.policy.digest for terms in groups],
+            "priorities": [terms.priority for terms in groups],
+            "available_ats": [terms.run_after for terms in groups],
             "ids": [task for task, _ in batch],
             "places": places if len(groups) > 1 else None,
             "keys": _column([s.idempotency_key for _, s in batch]),
@@ -142,8 +143,8 @@ def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Key | Non
         "find_keys",
         using,
         {
-            "tenants": [s.tenant for s in keyed],
-            "namespaces": [s.namespace for s in keyed],
+            "tenants": [s.terms.tenant for s in keyed],
+            "namespaces": [s.terms.namespace for s in keyed],
             "keys": [s.idempotency_key for s in keyed],
         },
     )
@@ -158,17 +159,17 @@ def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Key | Non
     return found
 
 
-def _ensure(submissions: Sequence[Submission], *, using: str) -> None:
+def _ensure(wanted: set[Terms], *, using: str) -> None:
     """Make the queues, programs and policies that do not exist, in the caller's transaction.
 
     Raises Conflict when a program's version has another entry point, Busy while another transaction makes the same.
     """
     with transition(using, what="submit"):
-        queues = sorted({(s.tenant, s.namespace, s.queue) for s in submissions})
+        queues = sorted({(terms.tenant, terms.namespace, terms.queue) for terms in wanted})
         tenants, namespaces, names = map(list, zip(*queues, strict=True))
         sql.run("ensure_queues", using, {"tenants": tenants, "namespaces": namespaces, "queues": names})
-        ensure_programs(((s.program, s.version, s.entry_point) for s in submissions), using=using)
-        policies = {s.policy.digest: s.policy for s in submissions}
+        ensure_programs(((terms.program, terms.version, terms.entry_point) for terms in wanted), using=using)
+        policies = {terms.policy.digest: terms.policy for terms in wanted}
         for digest in sorted(policies):
             ensure_policy(policies[digest], using=using)
 
@@ -176,5 +177,6 @@ def _ensure(submissions: Sequence[Submission], *, using: str) -> None:
 def make_ids(count: int) -> list[UUID]:
     """Return version 7 UUIDs, ascending within the call: 48 bits of milliseconds, 74 bits of randomness."""
     base = (time.time_ns() // 1_000_000) << 80 | 0x7 << 76 | 0b10 << 62
-    draws = sorted(secrets.randbits(74) for _ in range(count))
+    noise = os.urandom(10 * count)
+    draws = sorted(int.from_bytes(noise[start : start + 10]) >> 6 for start in range(0, len(noise), 10))
     return [UUID(int=base | (draw >> 62) << 64 | draw & (1 << 62) - 1) for draw in draws]

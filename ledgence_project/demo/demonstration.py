@@ -39,6 +39,10 @@ class Verdict:
     problems: list[str]
 
 
+class Hopeless(Exception):
+    """What the demonstration waits for will not come, or has not come in time."""
+
+
 class Demonstration:
     """Runs once. The database may hold other tasks; only its own are counted."""
 
@@ -102,7 +106,7 @@ class Demonstration:
         """Kill a worker once it holds leases of which one has started user code; return what it held then."""
         mine = {handle.id for handle in handles}
         while True:
-            self._refuse_to_wait_longer("the first worker to start a task")
+            self._refuse_to_wait_longer("the first worker to start a task", [worker])
             leases = Lease.objects.using(self._using).filter(session__pid=worker.pid)
             held = {(task, number) for task, number in leases.values_list("task_id", "number") if task in mine}
             started = read_starts(self._effects)
@@ -119,7 +123,7 @@ class Demonstration:
         shown_at = 0.0
         ids = [handle.id for handle in handles]
         while True:
-            self._refuse_to_wait_longer("every task to end")
+            self._refuse_to_wait_longer("every task to end", self._workers)
             if recovered is None and self._have_ended(victims):
                 recovered = time.monotonic() - killed_at
                 self._say(f"the killed worker's leases were over, and its tasks queued again, after {recovered:.1f} s")
@@ -136,9 +140,12 @@ class Demonstration:
         ended = set(rows.exclude(outcome=None).values_list("task_id", "number"))
         return attempts <= ended
 
-    def _refuse_to_wait_longer(self, what: str) -> None:
+    def _refuse_to_wait_longer(self, what: str, workers: list[subprocess.Popen[bytes]]) -> None:
         if time.monotonic() > self._deadline:
-            raise TimeoutError(f"demo failed: gave up waiting for {what}")
+            raise Hopeless(f"demo failed: gave up waiting for {what}")
+        codes = [worker.poll() for worker in workers]
+        if None not in codes:
+            raise Hopeless(f"demo failed: waited for {what}, but no worker is left (exit codes {codes}); see above")
 
     def _check(self, files: dict[UUID, str], seconds: float, recovered: float | None) -> Verdict:
         self._say("checking every result against an own computation, the audit and the effect log")

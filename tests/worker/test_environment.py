@@ -16,10 +16,12 @@ def test_only_listed_names_pass() -> None:
         "LEDGENCE_API_TOKEN": "secret",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "PATHS": "secret",
+        "LD_PRELOAD": "/tmp/evil.so",
+        "LD_LIBRARY_PATH": "/opt/python/lib",
         "MINE": "1",
     }
     allowed = allowed_environment(["MINE", "ABSENT"], source)
-    assert set(allowed) == {"PATH", "LC_TIME", "PYTHONHASHSEED", "LEDGENCE_CHILD_X", "MINE"}
+    assert set(allowed) == {"PATH", "LD_LIBRARY_PATH", "LC_TIME", "PYTHONHASHSEED", "LEDGENCE_CHILD_X", "MINE"}
 
 
 def test_the_package_is_found_first() -> None:

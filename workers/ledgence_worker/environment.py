@@ -8,7 +8,11 @@ from typing import Final
 import ledgence_worker
 
 _NAMES: Final = frozenset(
-    {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "DJANGO_SETTINGS_MODULE", "DATABASE_URL"}
+    {
+        *("PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "DJANGO_SETTINGS_MODULE", "DATABASE_URL"),
+        # Some interpreters find their own library only by these.
+        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    }
 )
 _PREFIXES: Final = ("LC_", "PYTHON", "LEDGENCE_CHILD_")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ledgence_project.demo.demonstration import Demonstration
+from ledgence_project.demo.demonstration import Demonstration, Hopeless
 
 
 class Command(BaseCommand):
@@ -28,7 +28,10 @@ class Command(BaseCommand):
                 timeout_seconds=options["timeout"],
                 say=self.stdout.write,
             )
-            verdict = demonstration.run(options["files"])
+            try:
+                verdict = demonstration.run(options["files"])
+            except Hopeless as error:
+                raise CommandError(str(error)) from error
         if verdict.problems:
             for problem in verdict.problems:
                 self.stderr.write(problem)

@@ -1,6 +1,7 @@
 """Deployments under a running worker: what its next processes load is not what the first one loaded."""
 
 import resource
+from typing import Any
 
 import psutil
 import pytest
@@ -11,7 +12,8 @@ from tests.faults.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-SETTINGS = {"DJANGO_SETTINGS_MODULE": "tests.attacks.settings"}
+# Any: it is unpacked beside an argument of another type.
+SETTINGS: dict[str, Any] = {"DJANGO_SETTINGS_MODULE": "tests.attacks.settings"}
 COUNT = 4
 
 
@@ -30,7 +32,8 @@ def test_programs_that_never_started_are_not_charged(site: Site, variable: str):
 
 
 def test_what_kept_a_process_from_starting_stands_on_the_attempt(site: Site):
-    worker = site.worker("--max-tasks-per-child", "1", **SETTINGS, **{programs.BROKEN: site.gate("deployed")})
+    broken: dict[str, Any] = {programs.BROKEN: site.gate("deployed")}
+    worker = site.worker("--max-tasks-per-child", "1", **SETTINGS, **broken)
     site.wait_for_end(site.submit("echo"))
     site.open(site.gate("deployed"))
     task = site.submit("echo")

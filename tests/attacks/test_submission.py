@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -10,7 +11,7 @@ from django.utils import timezone as django_timezone
 from ledgence import NewTask, get, submit, submit_many
 from ledgence.models import DeliveryIntent, Task
 from ledgence.operations import submit as submission
-from ledgence_worker.errors import InvalidInput
+from ledgence_worker.errors import Conflict, InvalidInput
 from tests.ledger.actors import PROGRAM, VERSION, execute, submit_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,7 +26,7 @@ def manual() -> Iterator[None]:
     transaction.set_autocommit(True)
 
 
-def new_tasks(count: int, data: object, **options: object) -> list[NewTask]:
+def new_tasks(count: int, data: object, **options: Any) -> list[NewTask]:
     return [NewTask(program=PROGRAM, version=VERSION, data=data, **options)] * count
 
 
@@ -59,7 +60,7 @@ def test_many_small_tasks_still_go_in_one_statement():
 def test_large_tasks_are_all_or_none():
     submit_task(data="other", idempotency_key="taken")
     tasks = [*new_tasks(12, "x" * 1_000_000), *new_tasks(1, "x", idempotency_key="taken")]
-    with pytest.raises(submission.Conflict):
+    with pytest.raises(Conflict):
         submit_many(tasks)
     assert Task.objects.count() == 1
 

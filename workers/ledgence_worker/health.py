@@ -57,7 +57,7 @@ class Vitals:
 
 
 class HealthServer:
-    """Serves the pages on 127.0.0.1 from a thread of its own, until closed. Raises InvalidInput if the port is taken."""
+    """Serves the pages on 127.0.0.1 from a thread of its own, until closed. Raises InvalidInput for a taken port."""
 
     def __init__(self, port: int, vitals: Vitals) -> None:
         pages = {"/health/live": vitals.live_problems, "/health/ready": vitals.ready_problems}

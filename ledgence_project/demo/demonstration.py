@@ -1,6 +1,7 @@
 """The course of the demonstration: submit, work, kill, recover, check."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ class Hopeless(Exception):
 
 
 class Demonstration:
-    """Runs once. The database may hold other tasks; only its own are counted."""
+    """Runs once, on a queue of its own. The database may hold other tasks; only its own are run and counted."""
 
     def __init__(self, *, effects: Path, concurrency: int, timeout_seconds: float, say: Say) -> None:
         self._effects = effects
@@ -52,6 +53,8 @@ class Demonstration:
         self._deadline = time.monotonic() + timeout_seconds
         self._say = say
         self._using = get_settings().database
+        # Of this run alone: another one beside it, or what an earlier one left behind, is worked off by other workers.
+        self._queue = f"demo-{secrets.token_hex(3)}"
         self._workers: list[subprocess.Popen[bytes]] = []
 
     def run(self, most: int | None) -> Verdict:
@@ -71,13 +74,14 @@ class Demonstration:
 
     def _submit(self, files: list[str]) -> list[TaskHandle]:
         began = time.monotonic()
-        handles = ledgence.submit_many(ledgence.NewTask(program=inspect, data={"path": path}) for path in files)
+        tasks = (ledgence.NewTask(program=inspect, queue=self._queue, data={"path": path}) for path in files)
+        handles = ledgence.submit_many(tasks)
         seconds = time.monotonic() - began
         self._say(f"submitted {len(handles)} tasks in {seconds:.2f} s ({len(handles) / seconds:,.0f} a second)")
         return handles
 
     def _start_worker(self, name: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(MANAGE), "ledgence_worker", "--queue", "demo", "--name", name]
+        command = [sys.executable, str(MANAGE), "ledgence_worker", "--queue", self._queue, "--name", name]
         environment = os.environ | {
             FOLDER_VARIABLE: str(self._effects),
             "LEDGENCE_LEASE_SECONDS": str(LEASE_SECONDS),

@@ -57,7 +57,10 @@ class Pool(Protocol):
         ...
 
     def poll(self, timeout: float) -> list[Ended]:
-        """Wait up to ``timeout`` seconds for ends (or wake()), move bytes, keep deadlines, and return what ended."""
+        """Move bytes, keep deadlines, and return what ended.
+
+        Waits up to ``timeout`` seconds for an end, for a slot that becomes free, or for wake().
+        """
         ...
 
     def wake(self) -> None:

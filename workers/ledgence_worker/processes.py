@@ -99,7 +99,7 @@ class ProcessPool:
             self._fleet.signal(slot, signal.SIGTERM)
 
     def poll(self, timeout: float) -> list[Ended]:
-        """Return the attempts that ended; wait for one, or for wake(), up to ``timeout`` seconds."""
+        """Return the attempts that ended; wait for one, for a slot or for wake(), up to ``timeout`` seconds."""
         until = time.monotonic() + timeout
         while not self._ended:
             if self._fleet.failure is not None:
@@ -160,8 +160,9 @@ class ProcessPool:
             self._available.remove(slot)
 
     def on_lost(self, slot: Slot, *, confirmed: bool) -> None:
-        """Tell the end of the attempt whose process is gone or out of control."""
+        """Tell the end of the attempt whose process is gone or out of control; its slot is news for poll()."""
         self._conclude(slot, confirmed=confirmed)
+        self._was_woken = True
 
     def _invoke(self, slot: Slot, assignment: Assignment) -> None:
         self._fleet.set_due(slot, math.inf if slot.deadline is None else slot.deadline)

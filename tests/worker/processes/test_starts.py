@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from ledgence_worker.errors import BootstrapFailed, InvalidInput
 from ledgence_worker.pool_settings import PoolSettings
 from ledgence_worker.processes import ProcessPool
 from ledgence_worker.protocol import CatalogueEntry, Outcome
-from tests.worker.processes.conftest import ZOO, Opener, is_alive
+from tests.worker.processes.conftest import PATIENCE_SECONDS, ZOO, Opener, is_alive
 
 pytestmark = pytest.mark.process
 
@@ -188,3 +189,12 @@ def test_settings_are_checked() -> None:
     for wrong in wrongs:
         with pytest.raises(InvalidInput):
             PoolSettings(**({"concurrency": 1, "bootstrap": "a:b"} | wrong))  # type: ignore[arg-type]
+
+
+def test_a_slot_that_becomes_free_is_told_at_once(open_pool: Opener) -> None:
+    pool = (keeper := open_pool(max_tasks_per_child=1)).pool
+    keeper.run("echo", 1)
+    began = time.monotonic()
+    while pool.free == 0:
+        assert pool.poll(PATIENCE_SECONDS) == []
+    assert time.monotonic() - began < PATIENCE_SECONDS / 2

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import os
 import socket
 import threading
@@ -12,10 +13,10 @@ from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
 
-from django.db import connections
+from django.db import Error, connections
 
 from ledgence.api import get
-from ledgence.bootstrap import load_programs
+from ledgence.bootstrap import close_abandoned_connections, load_programs
 from ledgence.models import DeliveryIntent, Task
 from ledgence.operations.authorize import authorize
 from ledgence.operations.claim import ClaimStatus, Dispatch, claim
@@ -27,19 +28,25 @@ from ledgence_worker.context import Context
 from ledgence_worker.errors import LedgenceError, OwnershipLost
 from ledgence_worker.event import event_bytes, parse_event
 from ledgence_worker.failures import describe
-from ledgence_worker.protocol import Assignment, OpenSession, Outcome, Report, Session, Settlement
+from ledgence_worker.protocol import Assignment, OpenSession, Outcome, Report, Session, Settlement, SettleStatus
+
+logger = logging.getLogger("ledgence.foreground")
 
 
 class NotStarted(LedgenceError):
     """The task was not started here, and nothing of its program ran; the text says why."""
 
 
+class EndRefused(LedgenceError):
+    """The program ran, and its lease was over before its end was told: kept as late evidence, nothing changed."""
+
+
 def run_once(task: str, *, using: str) -> str:
     """Claim a queued task by its id, run it here, settle it, and return a line that says what came of it.
 
     The lease is renewed while the program runs, also while a debugger holds it; no time-out is enforced. An exception
-    is settled as in a worker and then raised, so that a debugger stops at it. Raises NotStarted when there is no such
-    task, or it is not queued and due.
+    is settled as in a worker and then raised, so that a debugger stops at it; after Ctrl-C the work is given back.
+    Raises NotStarted when there is no such task, or it is not queued and due, and EndRefused.
     """
     load_programs()
     with _starting():
@@ -104,7 +111,12 @@ def _claim(row: Task, session: Session, *, using: str) -> Assignment:
 
 def _keep(session: Session, assignment: Assignment, stop: threading.Event, using: str) -> None:
     while not stop.wait(session.lease_seconds / 4):
-        renew(session.session_id, [assignment.owner], using=using)
+        try:
+            renew(session.session_id, [assignment.owner], using=using)
+        except Error as error:
+            # The next renewal comes well before the lease ends.
+            logger.warning("lease not renewed task=%s error=%s", assignment.task_id, error)
+            connections[using].close()
     connections[using].close()
 
 
@@ -115,10 +127,16 @@ def _run(assignment: Assignment, session: Session, *, using: str) -> str:
         value = _call(assignment)
         result = strict_json.dumps(value, what="result", limit=limits.RESULT_BYTES)
         outcome = Outcome.SUCCEEDED
+    except KeyboardInterrupt:
+        # Whoever looks on has seen enough: the work is given back, as by a worker that is stopped.
+        outcome = Outcome.INTERRUPTED
+        raise
     except BaseException as error:
         report = Report(error=describe(error), seconds=time.monotonic() - began)
         raise
     finally:
+        # A transaction that the program left open would be rolled back with the settlement in it.
+        close_abandoned_connections()
         settlement = Settlement(
             task_id=assignment.task_id,
             number=assignment.number,
@@ -128,6 +146,13 @@ def _run(assignment: Assignment, session: Session, *, using: str) -> str:
             report=report,
         )
         [settled] = settle(session.session_id, [settlement], using=using)
+        if settled.status is not SettleStatus.ACCEPTED:
+            logger.error("end not accepted task=%s status=%s", assignment.task_id, settled.status)
+    if settled.status is not SettleStatus.ACCEPTED:
+        raise EndRefused(
+            f"Task {assignment.task_id} attempt {assignment.number} ended {outcome}, but its lease was over: "
+            "its end is kept as late evidence, and nothing changed."
+        )
     return f"task={assignment.task_id} attempt={assignment.number} outcome={outcome} consequence={settled.consequence}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser, SystemCheckError
 
 from ledgence.conf import get_settings
-from ledgence.foreground import NotStarted, run_once
+from ledgence.foreground import EndRefused, NotStarted, run_once
 from ledgence.housekeeping import Housekeeping
 from ledgence.management.logs import show_logs
 from ledgence.service import DatabaseTaskService
@@ -70,7 +70,7 @@ class Command(BaseCommand):
         if options["once"]:
             try:
                 self.stdout.write(run_once(options["once"], using=settings.database))
-            except NotStarted as error:
+            except (NotStarted, EndRefused) as error:
                 raise CommandError(str(error)) from error
             return
         try:

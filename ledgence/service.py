@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from uuid import UUID
 
-from django.db import Error, InterfaceError, InternalError, OperationalError, ProgrammingError
+from django.db import DataError, Error, InterfaceError, InternalError, OperationalError, ProgrammingError
 
 from ledgence import sql
 from ledgence.conf import get_settings
@@ -147,6 +147,9 @@ class DatabaseTaskService:
         connection = self._connections.use(role)
         try:
             yield
+        except DataError as error:
+            # As a character that the database's encoding does not have: one such value must not end the worker.
+            raise InvalidInput(f"The database takes no such value ({sqlstate(error)}): {error}") from error
         except Error as error:
             is_broken = isinstance(error, OperationalError | InterfaceError | InternalError)
             if not is_broken and sqlstate(error) not in OUTDATED:

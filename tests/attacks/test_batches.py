@@ -10,7 +10,7 @@ from django.db import connections
 
 from ledgence.models import Attempt, Lease
 from ledgence.service import DatabaseTaskService
-from ledgence_worker.errors import Busy, Unavailable
+from ledgence_worker.errors import Busy, InvalidInput, Unavailable
 from ledgence_worker.protocol import Acquire, OpenSession, SettleStatus
 from tests.ledger.actors import CATALOGUE, USING, assert_audit_clean, execute, settlement_of, state_of, submit_tasks
 from tests.ledger.rivals import Rival
@@ -82,8 +82,12 @@ PLACES = {
     "last": ("ledgence_channel", "update", False),
     "commit": ("ledgence_channel", "update", True),
 }
-ERRORS = {"40P01": Busy, "57014": Unavailable, "53100": Unavailable, "0A000": Unavailable}
-CASES = [(place, code) for place in PLACES for code in ("40P01", "57014")] + [("last", "53100"), ("last", "0A000")]
+ERRORS = {"40P01": Busy, "57014": Unavailable, "53100": Unavailable, "0A000": Unavailable, "22P05": InvalidInput}
+CASES = [(place, code) for place in PLACES for code in ("40P01", "57014")] + [
+    ("last", "53100"),
+    ("last", "0A000"),
+    ("settlement", "22P05"),
+]
 
 
 @pytest.mark.parametrize(("place", "code"), CASES)

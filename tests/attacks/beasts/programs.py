@@ -28,3 +28,12 @@ def return_quotes(data: Any, context: Context) -> Any:
     """Wait for the gate, then return the largest result, made of what every notation doubles."""
     wait_for_gate(data)
     return '"' * (4 * 1024 * 1024 - 1)
+
+
+@zoo("flood")
+def flood(data: Any, context: Context) -> Any:
+    """Print as much as anybody takes, until the gate is open."""
+    block = b"x" * 1023 + b"\n"
+    while not Path(data).exists():
+        os.write(1, block * 64)
+    return context.number

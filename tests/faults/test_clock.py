@@ -33,20 +33,20 @@ def logged_at(output: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(output.split(",")[0])
 
 
-@pytest.mark.parametrize("seconds", [HOUR, -HOUR, 400 * DAY])
-def test_wrong_clock_changes_nothing(site: Site, shim: Path, tmp_path: Path, seconds: int) -> None:
+def test_wrong_clock_that_steps_changes_nothing(site: Site, shim: Path, tmp_path: Path) -> None:
     offset = tmp_path / "offset"
-    offset.write_text(str(seconds))
+    offset.write_text(str(400 * DAY))
     worker = site.worker(LD_PRELOAD=str(shim), CLOCK_OFFSET_FILE=str(offset), concurrency=2)
     skew = logged_at(worker.output) - datetime.datetime.now()
-    assert abs(skew.total_seconds() - seconds) < 60, "the worker's clock is not wrong"
+    assert abs(skew.total_seconds() - 400 * DAY) < HOUR / 2, "the worker's clock is not wrong"
     long = site.submit("hold-gil", 2 * SHORT_LEASE_SECONDS)
+    site.wait_for_start(long)
+    offset.write_text(str(-HOUR))
     retried = site.submit("die", max_attempts=2)
-    timed = site.submit("wait", site.gate("never"), timeout=1.0, max_attempts=1)
     assert site.wait_for_end(retried) is State.FAILED
+    offset.write_text(str(HOUR))
+    timed = site.submit("wait", site.gate("never"), timeout=1.0, max_attempts=1)
     assert site.wait_for_end(timed) is State.FAILED
-    # A step while it runs is no different.
-    offset.write_text(str(-seconds))
     assert site.wait_for_end(long) is State.SUCCEEDED
     assert site.ends(long) == [(1, "succeeded")]
     assert site.ends(retried) == [(1, "crashed"), (2, "crashed")]

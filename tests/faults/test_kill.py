@@ -38,8 +38,8 @@ def test_killed_worker_takes_everything_along_and_another_runs_its_work_again(si
 @pytest.mark.slow
 @short_lease
 def test_worker_killed_again_and_again_loses_nothing(site: Site) -> None:
-    tasks = [site.submit("hold-gil", 0.05, max_attempts=100) for _ in range(40)]
-    for _ in range(4):
+    tasks = [site.submit("hold-gil", 0.05, max_attempts=100) for _ in range(30)]
+    for _ in range(3):
         victim = site.worker(concurrency=4)
         site.wait_until(site.leases, "the worker to hold leases")
         victim.kill()

@@ -103,8 +103,8 @@ def test_twice_forces_and_leaves_the_lease_to_expire(site: Site) -> None:
 
 @pytest.mark.slow
 def test_rolling_restarts_lose_nothing(site: Site) -> None:
-    tasks = [site.submit("hold-gil", 0.05) for _ in range(60)]
-    for _ in range(5):
+    tasks = [site.submit("hold-gil", 0.05) for _ in range(40)]
+    for _ in range(3):
         worker = site.worker(concurrency=2)
         site.wait_until(site.leases, "the worker to hold leases")
         assert worker.stop() == ExitCode.CLEAN

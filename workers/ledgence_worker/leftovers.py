@@ -1,4 +1,4 @@
-"""What an attempt left behind in its process: child processes, threads, a running timer, a redirected output."""
+"""What an attempt left behind in its process: children, threads, a timer, another output or working directory."""
 
 import concurrent.futures.thread
 import os
@@ -20,14 +20,14 @@ class Leftovers:
 
     def __init__(self) -> None:
         self._threads = frozenset(threading.enumerate())
-        self._outputs = [_file_identity(1), _file_identity(2)]
+        self._files = _files()
 
     def are_none(self) -> bool:
         """Return whether the process may run another attempt: nothing of the last one is still there.
 
         Child processes are counted exactly where this process adopts its orphans (see linux.become_subreaper).
         """
-        return not _has_children() and not _has_timers() and not self._has_threads() and self._has_outputs()
+        return not _has_children() and not _has_timers() and not self._has_threads() and self._files == _files()
 
     def _has_threads(self) -> bool:
         if threading.active_count() == 1:
@@ -50,9 +50,6 @@ class Leftovers:
                 return True
         return False
 
-    def _has_outputs(self) -> bool:
-        return [_file_identity(1), _file_identity(2)] == self._outputs
-
 
 def _has_children() -> bool:
     try:
@@ -67,9 +64,14 @@ def _has_timers() -> bool:
     return any(signal.getitimer(which)[0] for which in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF))
 
 
-def _file_identity(descriptor: int) -> tuple[int, int] | None:
+def _files() -> list[tuple[int, int] | None]:
+    """Return which files standard output, standard error and the working directory are."""
+    return [_identity(1), _identity(2), _identity(".")]
+
+
+def _identity(file: int | str) -> tuple[int, int] | None:
     try:
-        status = os.fstat(descriptor)
+        status = os.stat(file)
     except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -59,6 +59,12 @@ def test_a_thread_left_behind_replaces_the_process(keeper: Keeper) -> None:
     assert not is_alive(int(ended.result or ""))
 
 
+def test_another_working_directory_replaces_the_process(keeper: Keeper) -> None:
+    ended = keeper.run("leaves-directory")
+    assert (ended.outcome, ended.confirmed) == (Outcome.SUCCEEDED, True)
+    assert not is_alive(int(ended.result or "")), "relative names would mean other files to the next attempt"
+
+
 @pytest.mark.parametrize("timer", [signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF])
 def test_a_timer_left_behind_replaces_the_process(keeper: Keeper, timer: int) -> None:
     ended = keeper.run("leaves-timer", int(timer))

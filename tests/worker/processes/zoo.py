@@ -322,6 +322,12 @@ def forks_and_returns(event: CloudEvent) -> str:
     return "from the original"
 
 
+@program("leaves-directory", version="1")
+def leaves_directory(event: CloudEvent) -> int:
+    os.chdir("/")
+    return os.getpid()
+
+
 @program("leaves-timer", version="1")
 def leaves_timer(event: CloudEvent) -> int:
     # Any: the stubs know no numbers.

@@ -1,5 +1,6 @@
 """What applications call: submit work, and get at it again."""
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Unpack
@@ -18,8 +19,9 @@ from ledgence.submission import Submission, Terms
 from ledgence_worker import limits, strict_json
 from ledgence_worker.errors import InvalidInput, NotFound
 from ledgence_worker.identifiers import check_identifier
-from ledgence_worker.programs import Defaults, Program, Unset, catalogue, find, retry_word
+from ledgence_worker.programs import Defaults, Program, Unset, catalogue, find, retry_words
 
+TRACEPARENT = re.compile("[!-~]{1,55}")
 PRIORITIES = range(limits.PRIORITY_MIN, limits.PRIORITY_MAX + 1)
 # A later one would be year 10000 somewhere, which Python cannot read back: a row that no page could show.
 RUN_AFTER_MAX = datetime(9999, 12, 30, tzinfo=UTC)
@@ -108,7 +110,7 @@ def _validate(task: NewTask) -> Terms:
         timeout_seconds=task.timeout,
         max_attempts=task.max_attempts,
         backoff=task.backoff,
-        retry_on=task.retry_on if isinstance(task.retry_on, Unset) else tuple(map(retry_word, task.retry_on)),
+        retry_on=task.retry_on if isinstance(task.retry_on, Unset) else retry_words(task.retry_on),
     )
     return Terms(
         program=check_identifier(name, what="program"),
@@ -167,7 +169,9 @@ def _check_key(key: object, what: str) -> str | None:
     return key
 
 
-def _check_traceparent(traceparent: str | None) -> str | None:
-    if traceparent is not None and not (len(traceparent) <= 55 and traceparent.isascii() and traceparent.isprintable()):
+def _check_traceparent(traceparent: object) -> str | None:
+    if traceparent is None:
+        return None
+    if not isinstance(traceparent, str) or not TRACEPARENT.fullmatch(traceparent):
         raise InvalidInput("traceparent must be a W3C trace context of at most 55 characters.")
     return traceparent

@@ -13,7 +13,7 @@ from django.dispatch import receiver
 from ledgence_worker import limits
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.identifiers import check_identifier
-from ledgence_worker.programs import BACKOFF_SECONDS_MAX, Backoff, Defaults, retry_word
+from ledgence_worker.programs import BACKOFF_SECONDS_MAX, Backoff, Defaults, retry_words
 
 SECONDS_MAX = BACKOFF_SECONDS_MAX
 
@@ -64,7 +64,7 @@ class LedgenceSettings:
                 maximum_seconds=self.backoff_maximum_seconds,
                 jitter=self.backoff_jitter,
             ),
-            retry_on=tuple(map(retry_word, self.retry_on)),
+            retry_on=retry_words(self.retry_on),
         )
 
 

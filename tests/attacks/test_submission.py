@@ -128,3 +128,26 @@ def test_without_autocommit_a_cancellation_bounds_its_waits_only(manual):
     execute("set local lock_timeout = '7s'")
     assert handle.cancel() == "cancelled"
     assert execute("show lock_timeout") == [("7s",)]
+
+
+GARBAGE = {
+    "traceparent": [5, b"x", "", "\0", "a b", "x" * 56, "é"],
+    "retry_on": [5, None, "crashed", [[]], [5], {"a": 1}],
+    "backoff": ["x", None, 5, {"initial_seconds": 1}],
+    "timeout": [True, "5", 0, -1, float("nan"), float("inf"), 10**400],
+    "max_attempts": [None, 0, 1.5, 32_768, True, "3"],
+    "queue": [[], {}, 7, ""],
+    "version": [[], 5, ""],
+    "program": [None, 5, [], ""],
+    "tenant": [5, ""],
+    "idempotency_key": [5, [], "", "\n", "x" * 256],
+    "correlation_key": [5, {}, "", "\t"],
+}
+
+
+@pytest.mark.parametrize("option", GARBAGE)
+def test_garbage_is_refused_in_one_way(option):
+    for value in GARBAGE[option]:
+        with pytest.raises(InvalidInput):
+            submit(**({"program": PROGRAM, "version": VERSION} | {option: value}))
+    assert not Task.objects.exists()

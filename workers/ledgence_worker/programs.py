@@ -66,6 +66,9 @@ class Defaults:
             check_range("max_attempts", self.max_attempts, 1, ATTEMPTS_MAX)
             if not isinstance(self.max_attempts, int):
                 raise InvalidInput(f"max_attempts must be a whole number, not {self.max_attempts!r}.")
+        backoff: object = self.backoff
+        if not isinstance(backoff, Unset | Backoff):
+            raise InvalidInput(f"backoff must be a Backoff, not {backoff!r}.")
 
 
 #: Any: a handler takes the event, and the context if it declares a second parameter; it returns JSON or a coroutine.
@@ -120,7 +123,7 @@ def program[H: Handler](
         timeout_seconds=timeout,
         max_attempts=max_attempts,
         backoff=backoff,
-        retry_on=retry_on if isinstance(retry_on, Unset) else tuple(retry_word(entry) for entry in retry_on),
+        retry_on=retry_on if isinstance(retry_on, Unset) else retry_words(retry_on),
     )
 
     def register(function: H) -> Program[H]:
@@ -155,8 +158,14 @@ def class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def retry_word(entry: object) -> str:
-    """Return the word by which a policy names an outcome or exception class. Raises InvalidInput."""
+def retry_words(entries: object) -> tuple[str, ...]:
+    """Return the words by which a policy names outcomes and exception classes. Raises InvalidInput."""
+    if isinstance(entries, str) or not isinstance(entries, Iterable):
+        raise InvalidInput(f"retry_on takes a list, not {entries!r}.")
+    return tuple(map(_retry_word, entries))
+
+
+def _retry_word(entry: object) -> str:
     if isinstance(entry, type) and issubclass(entry, BaseException):
         return class_name(entry)
     if isinstance(entry, str) and entry in RETRYABLE_OUTCOMES:

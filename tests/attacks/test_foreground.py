@@ -8,6 +8,7 @@ from django.db import OperationalError, transaction
 
 from ledgence import foreground
 from ledgence.foreground import EndRefused, run_once
+from ledgence.operations.renew import renew
 from ledgence_worker import programs
 from tests.faults.waiting import wait_until
 from tests.ledger.actors import USING, assert_audit_clean, execute, outcomes_of, state_of, submit_task
@@ -66,7 +67,6 @@ def test_whoever_presses_ctrl_c_gives_the_work_back(run):
 def test_a_renewal_that_fails_is_not_the_last(run, monkeypatch: pytest.MonkeyPatch, settings):
     settings.LEDGENCE = {"LEASE_SECONDS": 2}
     calls: list[Exception | None] = []
-    renew = foreground.renew
 
     def fail_first(*arguments: Any, **options: Any) -> Any:
         calls.append(None if calls else OperationalError("gone"))

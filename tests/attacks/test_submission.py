@@ -130,7 +130,7 @@ def test_without_autocommit_a_cancellation_bounds_its_waits_only(manual):
     assert execute("show lock_timeout") == [("7s",)]
 
 
-GARBAGE = {
+GARBAGE: dict[str, list[Any]] = {
     "traceparent": [5, b"x", "", "\0", "a b", "x" * 56, "é"],
     "retry_on": [5, None, "crashed", [[]], [5], {"a": 1}],
     "backoff": ["x", None, 5, {"initial_seconds": 1}],

@@ -105,5 +105,8 @@ def test_killed_launcher_ends_the_worker_and_everything_below_it(site: Site) -> 
     assert "launcher lost" in worker.output
     heir = site.worker()
     assert site.wait_for_end(killer) is State.SUCCEEDED
-    assert site.ends(killer) == [(1, "crashed"), (2, "succeeded")]
+    first, *between, last = site.ends(killer)
+    assert (first, last[1]) == ((1, "crashed"), "succeeded")
+    # The commit that told the crash may have granted the retry to the worker that was about to end.
+    assert {outcome for _, outcome in between} <= {"interrupted"}
     assert heir.stop() == ExitCode.CLEAN

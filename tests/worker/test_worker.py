@@ -307,3 +307,20 @@ def test_renewals_go_on_while_the_worker_drains():
 
     assert run_worker(service, pool, play) == 0
     assert len(service.settled) == 1
+
+
+def test_work_that_is_granted_while_the_worker_is_forced_to_stop_is_given_back():
+    class Late(FakeTaskService):
+        def interrupt(self) -> None:
+            self.submit(1)
+            super().interrupt()
+
+    service, pool = Late(), FakePool(1)
+
+    def lose_the_launcher() -> None:
+        service.wait_until(lambda: service.commands, "a request for work")
+        pool.fail(LauncherLost("gone"))
+
+    assert run_worker(service, pool, lose_the_launcher) == 3
+    assert len(service.released) == 1
+    assert not service.live

@@ -3,10 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ledgence_worker.acquirer import Acquirer
-from ledgence_worker.errors import ExternalDispatchRequired, InvalidInput, SessionExpired
+from ledgence_worker.authority import Authority
+from ledgence_worker.errors import ExternalDispatchRequired, InvalidInput, LedgenceError, SessionExpired
 from ledgence_worker.loop import Loop
 from ledgence_worker.patience import Forced
 from ledgence_worker.pool import Pool
@@ -105,7 +106,20 @@ class Crew:
         alive = [name for name, thread in self._threads.items() if thread.is_alive()]
         if alive:
             logger.warning("threads still wait for the task service names=%s", ",".join(alive))
+        elif is_forced:
+            self._give_back(self.loop.take_waiting())
         return not alive
+
+    def _give_back(self, waiting: Sequence[Authority]) -> None:
+        """Release what was granted just before the worker was forced to stop: none of it ran."""
+        if not waiting:
+            return
+        logger.info("attempts given back before they started count=%s", len(waiting))
+        try:
+            owners = [authority.assignment.owner for authority in waiting]
+            self._shared.service.release(self._shared.session.session_id, owners)
+        except LedgenceError as error:
+            logger.warning("work not given back, its lease expires count=%s error=%s", len(waiting), error)
 
     def _join(self, name: str, deadline: float) -> None:
         self._threads[name].join(max(0.0, deadline - time.monotonic()))

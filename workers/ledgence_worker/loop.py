@@ -61,6 +61,12 @@ class Loop:
         for task_id, number in self._running:
             self._pool.stop(task_id, number, StopReason.DRAIN)
 
+    def take_waiting(self) -> list[Authority]:
+        """Return what was granted and has not been started, and forget it."""
+        waiting = [*self._pending, *self._shared.inbox.take_granted()]
+        self._pending.clear()
+        return waiting
+
     def _timeout(self) -> float:
         shared = self._shared
         next_at = min(shared.keeper.earliest_end, shared.stopping.next_change_at)

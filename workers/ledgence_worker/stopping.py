@@ -73,7 +73,7 @@ class Stopping:
     @property
     def is_requested(self) -> bool:
         """Whether anything asks the worker to stop, seen by the main loop or not."""
-        return bool(self._signals or self._requests)
+        return bool(self._signals or self._requests or self.forced.is_set())
 
     @property
     def next_change_at(self) -> float:

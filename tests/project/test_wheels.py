@@ -68,7 +68,7 @@ def test_a_wheel_holds_its_package_whole_and_nothing_beside_it(
 
 def test_the_apps_wheel_holds_its_sql(wheels: dict[str, Path]) -> None:
     statements = {path for path in contents(wheels["django_ledgence"]) if path.endswith(".sql")}
-    assert statements == {f"ledgence/sql/{path.name}" for path in (CHECKOUT / "ledgence" / "sql").glob("*.sql")}
+    assert statements == {str(path.relative_to(CHECKOUT)) for path in (CHECKOUT / "ledgence").rglob("*.sql")}
     assert statements
 
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ABOUT_SESSIONS = (
     "tests/ledger/races",
     "tests/ledger/test_hints.py",
-    "tests/ledger/test_housekeeping.py::test_a_snapshot_that_is_old_is_named",
+    "tests/ledger/test_watch.py::test_a_snapshot_that_is_old_is_named",
     "tests/ledger/test_service.py::test_a_database_that_is_away_is_unavailable_and_the_next_call_connects_anew",
     "tests/ledger/test_service.py::test_the_statements_of_a_command_travel_together",
     "tests/faults/test_connections.py",

@@ -110,12 +110,14 @@ class Slot:
         return self._decoder.feed(data)
 
     def read_last_words(self) -> None:
-        """Take the end of the attempt if it was sent just before the process was killed."""
+        """Take the end of the attempt if it was sent just before the process was killed, but none after nonsense."""
         try:
-            while self.end is None:
+            while self.end is None and self.fault is None:
                 for header, body in self.receive():
                     self.take_end(header, body)
-        except (BlockingIOError, EOFError, ProtocolError):
+        except ProtocolError as error:
+            self.blame(error)
+        except (BlockingIOError, EOFError):
             return
 
     def take_end(self, header: Header, body: bytes) -> None:

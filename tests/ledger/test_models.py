@@ -60,7 +60,7 @@ def test_states_can_be_counted_and_filtered(worker: Worker):
     worker.settle(worker.acquire_one())
     worker.acquire_one()
     tasks: Any = Task.objects.with_state()
-    assert list(tasks.order_by("pk").values_list("state", flat=True)) == ["succeeded", "active", "queued"]
+    assert sorted(tasks.values_list("state", flat=True)) == ["active", "queued", "succeeded"]
     assert tasks.filter(state="queued").count() == 1
 
 

@@ -2,6 +2,8 @@
 
 import logging
 import random
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +17,8 @@ from ledgence.worker_connections import WorkerConnections
 
 logger = logging.getLogger("ledgence.listener")
 
-SLICE_SECONDS = 0.5
+#: How long the end of its connection to a server that answers nothing may take.
+CLOSE_SECONDS = 5.0
 CHECK_SECONDS = 30.0
 RECONNECT_SECONDS = (0.2, 30.0)
 
@@ -41,6 +44,8 @@ class Listener:
         self._heard = threading.Condition()
         self._count = 0
         self._closed = threading.Event()
+        #: Becomes readable when close() closes the other side: ends the wait for the server's next message.
+        self._end, self._end_sender = socket.socketpair()
         #: Whether the last check arrived.
         self.is_hearing = False
         self._thread = threading.Thread(target=self._run, name="ledgence-listener", daemon=True)
@@ -64,7 +69,8 @@ class Listener:
 
     def close(self) -> None:
         self._closed.set()
-        self._thread.join(timeout=10 * SLICE_SECONDS)
+        self._end_sender.close()
+        self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         pause = RECONNECT_SECONDS[0]
@@ -82,6 +88,7 @@ class Listener:
             self.is_hearing = False
             self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter is no secret
             pause = min(RECONNECT_SECONDS[1], pause * 2)
+        self._end.close()
 
     def _listen(self) -> None:
         """Listen until the end, or until a check does not arrive."""
@@ -93,18 +100,21 @@ class Listener:
             raw.execute(f"LISTEN {channel}")
         check_at = time.monotonic()
         sent = False
-        while not self._closed.is_set():
-            if time.monotonic() >= check_at:
-                if sent and not self.is_hearing:
-                    logger.warning("listener hears nothing: hints are off until it does, polls go on")
-                    return
-                self.is_hearing, sent = False, True
-                sql.run("notify", wrapper.alias, {"channel": self._own_channel, "payload": ""})
-                check_at = time.monotonic() + CHECK_SECONDS
-            for notice in raw.notifies(timeout=SLICE_SECONDS):
-                self._hear(notice.channel, notice.payload)
-                if self._closed.is_set():
-                    return
+        with selectors.DefaultSelector() as selector:
+            selector.register(raw, selectors.EVENT_READ)
+            selector.register(self._end, selectors.EVENT_READ)
+            while not self._closed.is_set():
+                if time.monotonic() >= check_at:
+                    if sent and not self.is_hearing:
+                        logger.warning("listener hears nothing: hints are off until it does, polls go on")
+                        return
+                    self.is_hearing, sent = False, True
+                    sql.run("notify", wrapper.alias, {"channel": self._own_channel, "payload": ""})
+                    check_at = time.monotonic() + CHECK_SECONDS
+                # Before the wait: some may have come with the answer to the check.
+                for notice in raw.notifies(timeout=0):
+                    self._hear(notice.channel, notice.payload)
+                selector.select(max(0.0, check_at - time.monotonic()))
 
     def _hear(self, channel: str, payload: str) -> None:
         if channel == self._own_channel:

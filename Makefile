@@ -26,7 +26,7 @@ test: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not ($(SLOW))"
 
 test-fast: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not ($(SLOW) or process)"
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 -m "not ($(SLOW) or process)"
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m "$(SLOW)"

@@ -12,6 +12,8 @@ from ledgence_project.embedded import Cluster, ClusterFailed, held
 from ledgence_project.embedded.owner import cluster_of
 from ledgence_project.embedded.place import place_of
 
+pytestmark = pytest.mark.process
+
 
 def setting(cluster: Cluster, name: str) -> str:
     with psycopg.connect(cluster.url("postgres")) as connection:

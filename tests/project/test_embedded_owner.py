@@ -15,6 +15,8 @@ from ledgence_project.embedded.owner import cluster_of
 from ledgence_project.embedded.place import place_of
 from ledgence_project.embedded.pytest_plugin import drop_abandoned
 
+pytestmark = pytest.mark.process
+
 HOLD = """
 import sys
 from pathlib import Path
@@ -103,7 +105,9 @@ def test_this_run_has_a_database_of_its_own() -> None:
     from django.db import connection
 
     if "/ledgence/" in os.environ["DATABASE_URL"]:
-        assert connection.settings_dict["NAME"] == f"test_ledgence_{os.getpid()}"
+        # Of the run's own process: where the tests are spread over several, each of them adds to the name.
+        runner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+        assert str(connection.settings_dict["NAME"]).startswith(f"test_ledgence_{runner}")
     assert connection.settings_dict["NAME"].startswith("test_")
 
 

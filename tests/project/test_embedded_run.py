@@ -14,6 +14,8 @@ import pytest
 from ledgence_project.embedded.__main__ import main, supervise
 from ledgence_project.embedded.environment import CHECKOUT
 
+pytestmark = pytest.mark.process
+
 MODULE = [sys.executable, "-m", "ledgence_project.embedded"]
 SUPERVISE = """
 import os, sys

@@ -1,6 +1,7 @@
 """The ledger's tables. A task's state is which of its rows exists."""
 
 from ledgence.models.action import OperatorAction, OperatorActionTarget
+from ledgence.models.api_token import ApiToken, Role
 from ledgence.models.attempt import Attempt
 from ledgence.models.delivery import DeliveryEvent, DeliveryIntent
 from ledgence.models.lease import Lease
@@ -9,6 +10,7 @@ from ledgence.models.session import Channel, WorkerSession
 from ledgence.models.task import State, Task
 
 __all__ = [
+    "ApiToken",
     "Attempt",
     "Channel",
     "DeliveryEvent",
@@ -19,6 +21,7 @@ __all__ = [
     "Policy",
     "Program",
     "Queue",
+    "Role",
     "State",
     "Task",
     "WorkerSession",

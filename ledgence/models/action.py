@@ -18,6 +18,8 @@ class OperatorAction(models.Model):
         FORCE_EXPIRE = "force_expire", _("force expire")
         PAUSE = "pause", _("pause")
         RESUME = "resume", _("resume")
+        ISSUE_TOKEN = "issue_token", _("issue token")
+        REVOKE_TOKEN = "revoke_token", _("revoke token")
 
     id = models.UUIDField(primary_key=True, editable=False)
     kind = models.CharField(_("kind"), max_length=12, choices=Kind)
@@ -43,7 +45,7 @@ class OperatorActionTarget(models.Model):
     """One row that an operator action named, and its answer."""
 
     action = models.ForeignKey(OperatorAction, models.CASCADE, related_name="targets")
-    # A task's id, or a queue's.
+    # A task's id, a queue's, or a token's public one.
     target = models.CharField(_("target"), max_length=64)
     # Of a lease that was to expire it is the attempt's number. NULL: the operation compares none.
     expected_revision = models.PositiveIntegerField(_("expected revision"), null=True)

@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
+from django.db.models.lookups import PostgresOperatorLookup
 
 if TYPE_CHECKING:
     Column = models.Field[Any, Any]
@@ -44,3 +45,19 @@ class ArrayColumn(Column):
 
     def db_type(self, connection: Any) -> str:
         return f"{self.element}[]"
+
+
+@ArrayColumn.register_lookup
+class Holds(PostgresOperatorLookup):
+    """``roles__holds=["work"]``: the array has all of these elements."""
+
+    lookup_name = "holds"
+    postgres_operator = "@>"
+
+
+@ArrayColumn.register_lookup
+class Within(PostgresOperatorLookup):
+    """``roles__within=["submit", "work"]``: the array has no other elements than these; an empty one has none."""
+
+    lookup_name = "within"
+    postgres_operator = "<@"

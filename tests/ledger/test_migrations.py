@@ -5,7 +5,7 @@ from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndex
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.operations import AddField, AlterField, RunSQL
+from django.db.migrations.operations import AddField, AlterField, CreateModel, RunSQL
 from django.db.migrations.operations.base import Operation
 from django.db.models import CharField
 
@@ -29,6 +29,9 @@ def test_the_models_have_no_change_without_a_migration(db):
 def takes_no_long_lock(operation: Operation) -> bool:
     """Whether it changes the catalogue alone, or builds beside the running work."""
     match operation:
+        case CreateModel(fields=fields):
+            # A foreign key would lock the table that it points to.
+            return all(field.remote_field is None for _, field in fields)
         case AddField(field=field):
             return field.null and not field.unique and field.remote_field is None
         case AlterField(field=field):

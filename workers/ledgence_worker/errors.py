@@ -17,6 +17,14 @@ class Conflict(LedgenceError):
     """The same identity was used before with other content; what was recorded first stands."""
 
 
+class Unauthenticated(LedgenceError):
+    """The request carries no valid token: missing, malformed, unknown, expired or revoked; nothing was done."""
+
+
+class Forbidden(LedgenceError):
+    """The token is valid, but its roles or its queues do not allow this; nothing was done."""
+
+
 class OwnershipLost(LedgenceError):
     """The attempt's lease is over, or belongs to another owner: stop the work, its result is refused."""
 

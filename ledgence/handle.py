@@ -56,7 +56,8 @@ class TaskHandle:
         if outcome is None:
             raise NotFinished(f"Task {self.id} is not finished; wait() for it.")
         if outcome != State.SUCCEEDED:
-            raise TaskFailed(self.id, outcome, self._last_error())
+            error = last_error(self.id, using=self.using)
+            raise TaskFailed(self.id, outcome, "." if error is None else f": {error}")
         return result
 
     def wait(self, timeout: float) -> Any:
@@ -117,21 +118,17 @@ class TaskHandle:
             raise NotFound(f"Task {self.id} does not exist in database {self.using!r}.")
         return row
 
-    def _last_error(self) -> str:
-        report = (
-            Attempt.objects.using(self.using)
-            .filter(task_id=self.id)
-            .order_by("-number")
-            .values_list("number", "outcome", "report")
-            .first()
-        )
-        if report is None:
-            return "."
-        number, outcome, content = report
-        error = (content or {}).get("error") or {}
-        told = [name.rpartition(".")[2] for name in error.get("classes", ())[:1]]
-        told += [message for message in (error.get("message"),) if message]
-        return ": ".join([f": attempt {number} {outcome}", *told])
+
+def last_error(task_id: UUID, *, using: str) -> str | None:
+    """Say in one line how a task's last attempt ended: with class and message of what it raised, if known."""
+    attempts = Attempt.objects.using(using).filter(task_id=task_id).order_by("-number")
+    if (last := attempts.values_list("number", "outcome", "report").first()) is None:
+        return None
+    number, outcome, report = last
+    error = (report or {}).get("error") or {}
+    told = [name.rpartition(".")[2] for name in error.get("classes", ())[:1]]
+    told += [message for message in (error.get("message"),) if message]
+    return ": ".join([f"attempt {number} {outcome}", *told])
 
 
 def _pauses(timeout: float) -> Iterator[float]:

@@ -15,7 +15,7 @@ class ServedQueues:
         self._served: set[int] = set()
         self._highest = 0
         #: Whether a hint named a queue that did not exist at the last look.
-        self._is_outdated = True
+        self.is_outdated = True
 
     def concern(self, words: set[str]) -> bool:
         """Tell whether a hint's words concern the sessions. Called on the listener's thread; reads no database."""
@@ -24,14 +24,14 @@ class ServedQueues:
         # Whoever may connect may send a hint of any kind; ids have at most ten digits.
         queues = {int(word) for word in words if word.isdecimal() and len(word) <= ID_DIGITS}
         if any(queue > self._highest for queue in queues):
-            self._is_outdated = True
+            self.is_outdated = True
             return True
         return not queues.isdisjoint(self._served)
 
     def refresh(self, session_id: UUID) -> None:
         """Read the queues again if a hint named a new one."""
-        if self._is_outdated:
-            self._is_outdated = False
+        if self.is_outdated:
+            self.is_outdated = False
             [(highest, served)] = sql.run("find_served_queues", self._using, {"session": session_id})
             # A hint that comes in between finds its queue above the old highest id.
             self._served = self._served | set(served)

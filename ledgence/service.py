@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,6 +36,8 @@ from ledgence_worker.protocol import (
 
 # The probe behind the hints, with jitter so that processes do not ask in step.
 POLL_SECONDS = (0.8, 1.0)
+# How many channels' searches are remembered: more than a worker has; a server forgets those that were idle the longest.
+SEARCHES_MAX = 4096
 # feature_not_supported ("cached plan must not change result type"), invalid_sql_statement_name: what this session has
 # prepared is out of date or gone, as after a migration; a new one prepares it anew.
 OUTDATED = {"0A000", "26000"}
@@ -46,25 +49,28 @@ class DatabaseTaskService:
     """Implements ledgence_worker.protocol.TaskService. Each calling thread has a connection of its own.
 
     A failure of the database is Unavailable: whether the command was carried out is unknown, and repeating it
-    unchanged is safe. A waiting acquire holds no connection busy and no transaction open.
+    unchanged is safe. A waiting acquire holds no connection busy and no transaction open, but its thread; who does not
+    ``listen`` uses try_acquire() and waits in a way of its own.
     """
 
-    def __init__(self, using: str, *, on_cancel: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, using: str, *, on_cancel: Callable[[], None] = lambda: None, listen: bool = True) -> None:
         self.using = using
         self._connections = WorkerConnections(using)
         #: Called by the listener, at a hint that owners of leases should renew at once.
         self.on_cancel = on_cancel
         self._queues = ServedQueues(using)
-        self._listener = (
-            Listener(self._connections, concerns=self._queues.concern, on_cancel=lambda: self.on_cancel())
-            if get_settings().hints
-            else None
-        )
+        self._listener: Listener | None = None
+        if listen and get_settings().hints:
+            self.listen(self._queues.concern)
         self._interrupted = threading.Event()
-        self._searches: dict[tuple[UUID, int], DueSearch] = {}
+        self._searches: OrderedDict[tuple[UUID, int], DueSearch] = OrderedDict()
+
+    def listen(self, concerns: Callable[[set[str]], bool]) -> None:
+        """Begin to listen for hints; ``concerns`` is asked on the listener's thread whether one ends a wait here."""
+        self._listener = Listener(self._connections, concerns=concerns, on_cancel=lambda: self.on_cancel())
 
     def open_session(self, command: OpenSession) -> Session:
-        with self._calling("session"):
+        with self.calling("session"):
             try:
                 return open_session(command, using=self.using)
             except ProgrammingError as error:
@@ -76,37 +82,49 @@ class DatabaseTaskService:
                 ) from error
 
     def extend_session(self, session_id: UUID) -> Session:
-        with self._calling("session"):
+        with self.calling("session"):
             return extend_session(session_id, using=self.using)
 
     def close_session(self, session_id: UUID) -> None:
-        with self._calling("session"):
+        with self.calling("session"):
             close_session(session_id, using=self.using)
 
     def acquire(self, command: Acquire) -> Acquired:
         received = time.monotonic()
         deadline = received + command.wait_seconds
-        search = self._searches.setdefault((command.session_id, command.channel), DueSearch())
         while True:
             heard = self._listener.count if self._listener else 0
             now = time.monotonic()
-            is_last = now >= deadline or self._interrupted.is_set() or bool(command.settlements)
-            # Named as the thread that sends it: the settler's first command is one of these.
-            with self._calling("settle" if command.settlements else "acquire"):
-                reply = acquire(command, using=self.using, search=search, record_empty=is_last)
+            reply = self.try_acquire(command, is_last=now >= deadline or self._interrupted.is_set())
             if reply is not None:
                 return replace(reply, held_seconds=now - received)
-            self._wait_for_work(command.session_id, heard, deadline, search)
+            self._wait_for_work(command, heard, deadline)
 
-    def _wait_for_work(self, session_id: UUID, heard: int, deadline: float, search: DueSearch) -> None:
+    def try_acquire(self, command: Acquire, *, is_last: bool) -> Acquired | None:
+        """Acquire without a wait. Where nothing is due, the last try records that; others answer None."""
+        search = self._search(command)
+        # Named as the thread that sends it: the settler's first command is one of these.
+        with self.calling("settle" if command.settlements else "acquire"):
+            return acquire(command, using=self.using, search=search, record_empty=is_last or bool(command.settlements))
+
+    def _search(self, command: Acquire) -> DueSearch:
+        key = command.session_id, command.channel
+        search = self._searches.setdefault(key, DueSearch())
+        self._searches.move_to_end(key)
+        if len(self._searches) > SEARCHES_MAX:
+            self._searches.popitem(last=False)
+        return search
+
+    def _wait_for_work(self, command: Acquire, heard: int, deadline: float) -> None:
         """Return at a hint, at the deadline, when interrupted, or when a probe finds due work."""
-        with self._calling("acquire"):
+        session_id, search = command.session_id, self._search(command)
+        with self.calling("acquire"):
             self._queues.refresh(session_id)
         while not self._interrupted.is_set():
             poll = min(random.uniform(*POLL_SECONDS), deadline - time.monotonic())  # noqa: S311 - jitter is no secret
             if poll <= 0 or self._pause(heard, poll):
                 return
-            with self._calling("acquire"):
+            with self.calling("acquire"):
                 if search.find(session_id, 1, using=self.using):
                     return
 
@@ -116,19 +134,19 @@ class DatabaseTaskService:
         return self._interrupted.wait(seconds)
 
     def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
-        with self._calling("settle"):
+        with self.calling("settle"):
             return settle(session_id, settlements, using=self.using)
 
     def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]:
-        with self._calling("settle"):
+        with self.calling("settle"):
             return release(session_id, owners, using=self.using)
 
     def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]:
-        with self._calling("renew"):
+        with self.calling("renew"):
             return renew(session_id, owners, using=self.using)
 
     def is_drained(self, session_id: UUID) -> bool:
-        with self._calling("acquire"):
+        with self.calling("acquire"):
             return bool(sql.run("is_drained", self.using, {"session": session_id})[0][0])
 
     def interrupt(self) -> None:
@@ -142,7 +160,7 @@ class DatabaseTaskService:
         self._connections.close()
 
     @contextmanager
-    def _calling(self, role: str) -> Iterator[None]:
+    def calling(self, role: str) -> Iterator[None]:
         """Run one call on the thread's own connection, and tell a failure of the database as Unavailable."""
         connection = self._connections.use(role)
         try:

@@ -6,4 +6,9 @@ from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ledgence_project.settings")
 
-application = get_asgi_application()
+django = get_asgi_application()
+
+# What uses models can be imported only now.
+from ledgence.asgi import wrap  # noqa: E402
+
+application = wrap(django)

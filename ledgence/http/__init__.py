@@ -1,0 +1,1 @@
+"""The task service over HTTP: one set of handlers, served by ledgence.asgi before Django or by ledgence.urls in it."""

@@ -1,0 +1,120 @@
+"""What a handler is and gets: an endpoint of the task service, a request to it, and the reply."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from ledgence.service import DatabaseTaskService
+from ledgence.tokens import Role, Scope
+from ledgence_worker import wire
+from ledgence_worker.errors import InvalidInput
+from ledgence_worker.protocol import Acquire
+
+#: A request that carries one or more tasks to submit.
+SUBMIT_BYTES = 4 * 1024 * 1024
+#: A request that carries results: 8 MiB of JSON, which as text in JSON may take twice that, and reports.
+SETTLE_BYTES = 20 * 1024 * 1024
+COMMAND_BYTES = 1024 * 1024
+
+
+class Lane(StrEnum):
+    """Which threads answer: what one kind of request waits for must not hold up another."""
+
+    # Renewals keep leases alive: nothing goes before them.
+    RENEW = "renew"
+    # Acquisition and settlement.
+    WORK = "work"
+    # Submissions, and whatever people and programs look at.
+    TASKS = "tasks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What is sent back. ``body`` is JSON."""
+
+    status: int = 200
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """One authenticated and checked request, as its handler sees it."""
+
+    service: DatabaseTaskService
+    scope: Scope | None
+    #: What the address names: the id of a task or session.
+    id: UUID | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    #: The body, of the endpoint's type.
+    body: Any = None
+    #: False while the request may still wait: then a handler that has nothing yet answers None.
+    is_last: bool = True
+
+    @property
+    def using(self) -> str:
+        """The database."""
+        return self.service.using
+
+    @property
+    def caller(self) -> Scope:
+        """The scope of the token; every endpoint but the public ones has one."""
+        if self.scope is None:
+            raise RuntimeError("A public endpoint asked who calls.")
+        return self.scope
+
+    @property
+    def named(self) -> UUID:
+        """The id in the address."""
+        if self.id is None:
+            raise RuntimeError("An address without an id was asked for it.")
+        return self.id
+
+
+#: What a waiting request waits for: due work of a session, or the end of a task.
+type Topic = Acquire | UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One operation of the API: everything that the servers and its description need to know about it."""
+
+    name: str
+    method: str
+    #: Below /ledgence/v1/; ``{id}`` stands for a UUID.
+    path: str
+    summary: str
+    handler: Callable[[Request], Reply | None]
+    reply: type
+    #: Any of these roles may call it; nobody needs a token where there is none.
+    roles: tuple[Role, ...] = ()
+    lane: Lane = Lane.TASKS
+    body: type | None = None
+    body_bytes: int = COMMAND_BYTES
+    #: Parameters of the query, each with what it is.
+    query: Mapping[str, str] = field(default_factory=dict)
+    statuses: tuple[int, ...] = (200,)
+    #: For an endpoint that may wait: how long its request wants to, in seconds, and for what.
+    wait: Callable[[Request], tuple[float, Topic]] | None = None
+
+
+def answer(value: object, *, status: int = 200) -> Reply:
+    """Make a reply of one of the types in ledgence_worker.bodies or protocol."""
+    return Reply(status=status, body=wire.encode(value))
+
+
+def number_of(query: Mapping[str, str], name: str, default: float, low: float, high: float) -> float:
+    """Read a number of the query. Raises InvalidInput."""
+    text = query.get(name)
+    if text is None:
+        return default
+    try:
+        # ASCII alone: float() takes digits of every script, and underscores.
+        value = float(text) if text.isascii() and "_" not in text else float("nan")
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise InvalidInput(f"query: {name} must be a number from {low:g} to {high:g}, not {text[:40]!r}.")
+    return value

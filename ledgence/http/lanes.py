@@ -1,0 +1,40 @@
+"""The threads of a server process: a few for each kind of request, so that none waits behind another kind."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from ledgence.http.endpoint import Lane
+from ledgence_worker.errors import Busy
+
+THREADS = {Lane.RENEW: 2, Lane.WORK: 4, Lane.TASKS: 4}
+#: How many requests may stand before a lane's threads: more could not be answered before their callers give up.
+QUEUE_MAX = 256
+
+
+class Lanes:
+    """Runs functions on the threads of a lane. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._pools = {
+            lane: ThreadPoolExecutor(count, thread_name_prefix=f"ledgence-{lane}") for lane, count in THREADS.items()
+        }
+        self._counts = dict.fromkeys(THREADS, 0)
+
+    async def run[T](self, lane: Lane, function: Callable[[], T]) -> T:
+        """Run a function to its end, whatever becomes of the caller. Raises Busy when too many stand before it."""
+        if self._counts[lane] >= QUEUE_MAX:
+            raise Busy(f"{QUEUE_MAX} requests of this kind wait already; nothing was done. Send it again.")
+        self._counts[lane] += 1
+        future = asyncio.get_running_loop().run_in_executor(self._pools[lane], function)
+        # Counted until the function ends: a caller that hangs up leaves its work behind.
+        future.add_done_callback(lambda _: self._leave(lane))
+        return await asyncio.shield(future)
+
+    def _leave(self, lane: Lane) -> None:
+        self._counts[lane] -= 1
+
+    def close(self) -> None:
+        """End the threads when they have finished what stands before them."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=False)

@@ -1,0 +1,212 @@
+"""What applications and operators ask for: submission, status, results, attempts, lists, cancel and requeue."""
+
+from dataclasses import fields
+from typing import Any
+from uuid import UUID
+
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
+from ledgence import sql
+from ledgence.api import submit_many
+from ledgence.conf import get_settings
+from ledgence.handle import last_error
+from ledgence.http.endpoint import Reply, Request, Topic, answer, number_of
+from ledgence.models import Attempt, State, Task
+from ledgence.new_task import NewTask
+from ledgence.operations.actions import Operator
+from ledgence.operations.cancel import CancelStatus, cancel
+from ledgence.operations.operate import requeue
+from ledgence_worker import limits, wire
+from ledgence_worker.bodies import (
+    AttemptStatus,
+    CancelAnswer,
+    NewTaskBody,
+    RequeueAnswer,
+    Submitted,
+    SubmittedTasks,
+    TaskAttempts,
+    TaskPage,
+    TaskResult,
+    TaskStatus,
+)
+from ledgence_worker.errors import InvalidInput, NotFound
+
+#: Tasks in one page, and how many are looked at for it.
+PAGE_MAX = 100
+WINDOW = 10_000
+BATCH_MAX = 1000
+#: Reports hold up to 50 KiB each.
+ATTEMPTS_PAGE = 100
+HIGHEST = UUID(int=2**128 - 1)
+
+
+def submit(request: Request) -> Reply:
+    """Submit one task in the token's scope."""
+    [submitted] = _submit(request, [request.body])
+    return answer(submitted, status=201 if submitted.is_new else 200)
+
+
+def submit_batch(request: Request) -> Reply:
+    """Submit tasks, all or none."""
+    tasks = request.body.tasks
+    if len(tasks) > BATCH_MAX:
+        raise InvalidInput(f"tasks: {len(tasks)} in one request; at most {BATCH_MAX} are accepted.")
+    return answer(SubmittedTasks(tasks=tuple(_submit(request, tasks))))
+
+
+def _submit(request: Request, bodies: Any) -> list[Submitted]:
+    scope = request.caller
+    for body in bodies:
+        scope.require_queue(body.queue if body.queue is not None else get_settings().queue)
+    tasks = [_new_task(body, request) for body in bodies]
+    return [Submitted(id=handle.id, is_new=handle.is_new) for handle in submit_many(tasks, using=request.using)]
+
+
+def _new_task(body: NewTaskBody, request: Request) -> NewTask:
+    scope = request.caller
+    return NewTask(
+        program=body.program,
+        data=body.data,
+        version=body.version,
+        # Not the queue that a program of this process names: only those that the token does.
+        queue=body.queue if body.queue is not None else get_settings().queue,
+        tenant=scope.tenant,
+        namespace=scope.namespace,
+        idempotency_key=body.idempotency_key,
+        correlation_key=body.correlation_key,
+        priority=body.priority,
+        run_after=body.run_after,
+        max_attempts=body.max_attempts,
+        timeout=body.timeout,
+        backoff=body.backoff,
+        retry_on=body.retry_on,
+        traceparent=body.traceparent,
+    )
+
+
+def status(request: Request) -> Reply:
+    """Tell how a task stands."""
+    return answer(_status(_find(request)))
+
+
+def result(request: Request) -> Reply | None:
+    """Tell a task's state, with its result or last error once it has ended."""
+    task = _find(request, with_result=True)
+    if task.outcome is None and not request.is_last:
+        return None
+    reply = TaskResult(
+        id=task.pk,
+        state=task.state,
+        error=last_error(task.pk, using=request.using) if task.outcome == State.FAILED else None,
+    )
+    if task.outcome != State.SUCCEEDED:
+        return answer(reply)
+    # The text as it is stored: as a value, 1.0 might become 1 somewhere on the way.
+    return Reply(body=wire.encode(reply)[:-1] + b',"result":' + task.text.encode() + b"}")
+
+
+def wait_for_end(request: Request) -> tuple[float, Topic]:
+    """Tell how long the request may wait for the task's end."""
+    return number_of(request.query, "wait", 0.0, 0.0, limits.WAIT_SECONDS_MAX), request.named
+
+
+def attempts(request: Request) -> Reply:
+    """List the attempts of a task."""
+    task = _find(request)
+    first = int(number_of(request.query, "from", 1, 1, 2**31 - 1))
+    rows = list(
+        Attempt.objects.using(request.using)
+        .filter(task_id=task.pk, number__gte=first)
+        .order_by("number")
+        .values("number", "cause", "outcome", "claimed_at", "finished_at", "report")[: ATTEMPTS_PAGE + 1]
+    )
+    more = rows[ATTEMPTS_PAGE]["number"] if len(rows) > ATTEMPTS_PAGE else None
+    return answer(TaskAttempts(attempts=tuple(AttemptStatus(**r) for r in rows[:ATTEMPTS_PAGE]), next_number=more))
+
+
+def list_tasks(request: Request) -> Reply:
+    """List tasks, newest first."""
+    query, scope = request.query, request.caller
+    limit = int(number_of(query, "limit", PAGE_MAX, 1, PAGE_MAX))
+    state = query.get("state")
+    if state is not None and state not in State.values:
+        raise InvalidInput(f"query: state must be one of {', '.join(State.values)}, not {state[:40]!r}.")
+    if (queue := query.get("queue")) is not None:
+        scope.require_queue(queue)
+    queues = [queue] if queue is not None else sorted(scope.queues) or None
+    rows = sql.run(
+        "list_tasks",
+        request.using,
+        {
+            "source": _source(query, state),
+            "cursor": _cursor(query.get("cursor")),
+            "window": WINDOW,
+            "limit": limit,
+            "tenant": scope.tenant,
+            "namespace": scope.namespace,
+            "queues": queues,
+            "program": query.get("program"),
+            "state": state,
+            "idempotency_key": query.get("idempotency_key"),
+            "correlation_key": query.get("correlation_key"),
+        },
+    )
+    ended_at = next((row[0] for row in rows if row[1] is None), None)
+    tasks = tuple(TaskStatus(**dict(zip(STATUS, row, strict=True))) for row in rows if row[1] is not None)
+    return answer(TaskPage(tasks=tasks, next_cursor=tasks[-1].id if len(tasks) == limit else ended_at))
+
+
+def _source(query: Any, state: str | None) -> str:
+    """Return what holds the fewest rows that may match."""
+    if "idempotency_key" in query:
+        return "key"
+    if "correlation_key" in query:
+        return "correlation"
+    return state if state in (State.QUEUED, State.ACTIVE) else "task"
+
+
+def _cursor(text: str | None) -> UUID:
+    return HIGHEST if text is None else wire.read(UUID, text, "query: cursor")
+
+
+def cancel_task(request: Request) -> Reply:
+    """Cancel a task: at once while it is queued, by request while it is active."""
+    task = _find(request)
+    status = cancel([task.pk], using=request.using)[task.pk]
+    if status is CancelStatus.NOT_FOUND:
+        raise _not_found(request)
+    return answer(CancelAnswer(status=status.value))
+
+
+def requeue_task(request: Request) -> Reply:
+    """Make a failed or cancelled task ready again, recorded with who and why."""
+    task, body, scope = _find(request), request.body, request.caller
+    operator = Operator(action_id=body.action_id, name=f"token {scope.name}", reason=body.reason)
+    return answer(RequeueAnswer(status=requeue({task.pk: body.revision}, operator, using=request.using)[str(task.pk)]))
+
+
+STATUS = tuple(field.name for field in fields(TaskStatus))
+
+
+def _status(task: Any) -> TaskStatus:
+    members = {name: getattr(task, name) for name in STATUS if name not in ("queue", "program", "version")}
+    return TaskStatus(queue=task.queue.name, program=task.program.name, version=task.program.version, **members)
+
+
+def _find(request: Request, *, with_result: bool = False) -> Any:
+    """Return the task if it is within the token's scope. Another tenant's is as good as none. Raises NotFound."""
+    scope = request.caller
+    rows: Any = Task.objects.using(request.using).with_state().select_related("queue", "program")
+    rows = rows.defer("data", "result").filter(pk=request.named, tenant=scope.tenant, namespace=scope.namespace)
+    if with_result:
+        rows = rows.annotate(text=Cast("result", TextField()))
+    if scope.queues:
+        rows = rows.filter(queue__name__in=scope.queues)
+    if (task := rows.first()) is None:
+        raise _not_found(request)
+    return task
+
+
+def _not_found(request: Request) -> NotFound:
+    return NotFound(f"Task {request.named} does not exist in the token's scope.")

@@ -1,0 +1,71 @@
+"""The task service as a Django view: a waiting request holds its thread, so waits are cut to a second."""
+
+import os
+import time
+from dataclasses import replace
+from functools import cache
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from ledgence.conf import get_settings
+from ledgence.http.call import Call, Head, Refused, check_size, explain, finish, read_head, request_id_of
+from ledgence.http.endpoint import Reply
+from ledgence.service import DatabaseTaskService
+
+WAIT_SECONDS_MAX = 1.0
+#: How often a request that waits looks again.
+POLL_SECONDS = 0.25
+READ_BYTES = 64 * 1024
+#: A body must be complete within this time.
+BODY_SECONDS = 30.0
+
+
+@csrf_exempt
+def answer(request: HttpRequest, path: str) -> HttpResponse:
+    """Answer one request of the API. Tokens authenticate it, not sessions, so it needs no CSRF token."""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    try:
+        head = read_head(str(request.method), path, request.META.get("QUERY_STRING", ""), headers)
+        reply = _reply(Call(_service(os.getpid()), head), head, request)
+    except Exception as error:
+        reply = explain(error)
+    reply = finish(reply, request_id_of(headers))
+    content = b"" if request.method == "HEAD" else reply.body
+    response = HttpResponse(content, status=reply.status)
+    for name, value in reply.headers:
+        response[name] = value
+    return response
+
+
+@cache
+def _service(process: int) -> DatabaseTaskService:
+    """Return the process's own: connections must not be shared over a fork."""
+    return DatabaseTaskService(get_settings().database, listen=False)
+
+
+def _reply(call: Call, head: Head, request: HttpRequest) -> Reply:
+    if head.endpoint.roles:
+        call.authenticate()
+    wanted, topic = call.read(_take_body(head, request))
+    wait = min(wanted, WAIT_SECONDS_MAX)
+    deadline = time.monotonic() + wait
+    while (reply := call.attempt(is_last=(left := deadline - time.monotonic()) <= 0)) is None:
+        time.sleep(max(0.0, min(POLL_SECONDS, left)))
+    if wait == wanted:
+        return reply
+    return replace(reply, headers=(*reply.headers, ("Ledgence-Wait-Limit", f"{WAIT_SECONDS_MAX:g}")))
+
+
+def _take_body(head: Head, request: HttpRequest) -> bytes:
+    """Read the body, counted while it arrives; what Django would accept at most does not matter here."""
+    deadline = time.monotonic() + BODY_SECONDS
+    parts: list[bytes] = []
+    size = 0
+    while part := request.read(READ_BYTES):
+        size += len(part)
+        check_size(head, size)
+        parts.append(part)
+        if time.monotonic() > deadline:
+            raise Refused(408, f"The body did not arrive within {BODY_SECONDS:g} s.")
+    return b"".join(parts)

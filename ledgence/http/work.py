@@ -1,0 +1,138 @@
+"""What workers ask for: their session, work, renewals and settlements."""
+
+from ledgence.http.endpoint import Reply, Request, Topic, answer
+from ledgence.operations.authorize import authorize
+from ledgence_worker import limits
+from ledgence_worker.bodies import (
+    AuthorizationAnswer,
+    AuthorizationAnswers,
+    Done,
+    Drained,
+    RenewalAnswers,
+    SettledAnswers,
+)
+from ledgence_worker.errors import InvalidInput
+from ledgence_worker.identifiers import check_identifier
+from ledgence_worker.protocol import Acquire, OpenSession, Owner
+
+#: A worker has as many attempts as processes; twice that leaves room for a replay beside what is new.
+BATCH_MAX = 2 * limits.CONCURRENCY_MAX
+
+
+def open_session(request: Request) -> Reply:
+    """Open a session in the token's scope, over the queues that both the token and the worker name."""
+    body, scope = request.body, request.caller
+    for what in ("name", "host", "version"):
+        check_identifier(getattr(body, what), what=f"open session: {what}")
+    for queue in (*body.queues, *body.exclude_queues):
+        check_identifier(queue, what="open session: queue")
+    for queue in body.queues:
+        scope.require_queue(queue)
+    limits.check_range("open session: pid", body.pid, 0, 2**31 - 1)
+    for what, count in (("queues", len(body.queues) + len(body.exclude_queues)), ("programs", len(body.catalogue))):
+        limits.check_range(f"open session: number of {what}", count, 0, 10_000)
+    command = OpenSession(
+        session_id=request.named,
+        name=body.name,
+        host=body.host,
+        pid=body.pid,
+        version=body.version,
+        concurrency=body.concurrency,
+        tenant=scope.tenant,
+        namespace=scope.namespace,
+        queues=body.queues or tuple(sorted(scope.queues)),
+        exclude_queues=body.exclude_queues,
+        catalogue=body.catalogue,
+    )
+    return answer(request.service.open_session(command))
+
+
+def extend_session(request: Request) -> Reply:
+    """Extend the session to its full length from now."""
+    return answer(request.service.extend_session(request.named))
+
+
+def close_session(request: Request) -> Reply:
+    """Close the session: it acquires nothing more."""
+    request.service.close_session(request.named)
+    return answer(Done())
+
+
+def acquire(request: Request) -> Reply | None:
+    """Settle ended attempts and take due work."""
+    reply = request.service.try_acquire(command_of(request), is_last=request.is_last)
+    return None if reply is None else answer(reply)
+
+
+def wait_for_work(request: Request) -> tuple[float, Topic]:
+    """Tell how long a request for work may wait: not at all with settlements, whose reply follows the commit."""
+    command = command_of(request)
+    limits.check_range("acquire: wait_seconds", command.wait_seconds, 0, limits.WAIT_SECONDS_MAX)
+    return (0.0 if command.settlements else command.wait_seconds), command
+
+
+def command_of(request: Request) -> Acquire:
+    """Return the protocol's command."""
+    body = request.body
+    _check_count("settlements", len(body.settlements))
+    return Acquire(
+        session_id=request.named,
+        channel=body.channel,
+        sequence=body.sequence,
+        capacity=body.capacity,
+        wait_seconds=body.wait_seconds,
+        settlements=body.settlements,
+    )
+
+
+def settle(request: Request) -> Reply:
+    """Settle ended attempts."""
+    settlements = request.body.settlements
+    _check_count("settlements", len(settlements))
+    return answer(SettledAnswers(settled=tuple(request.service.settle(request.named, settlements))))
+
+
+def release(request: Request) -> Reply:
+    """Give attempts back whose processes are gone."""
+    return answer(SettledAnswers(settled=tuple(request.service.release(request.named, _owners(request)))))
+
+
+def renew(request: Request) -> Reply:
+    """Extend live leases."""
+    return answer(RenewalAnswers(renewals=tuple(request.service.renew(request.named, _owners(request)))))
+
+
+def authorize_attempts(request: Request) -> Reply:
+    """Permit user code to start."""
+    answers = authorize(request.named, _owners(request), using=request.using)
+    return answer(
+        AuthorizationAnswers(
+            authorizations=tuple(
+                AuthorizationAnswer(
+                    task_id=one.owner.task_id,
+                    number=one.owner.number,
+                    is_granted=one.is_granted,
+                    timeout_seconds=one.timeout_seconds,
+                )
+                for one in answers
+            )
+        )
+    )
+
+
+def is_drained(request: Request) -> Reply:
+    """Tell whether the session's queues hold nothing that it could run."""
+    return answer(Drained(is_drained=request.service.is_drained(request.named)))
+
+
+def _owners(request: Request) -> tuple[Owner, ...]:
+    owners: tuple[Owner, ...] = request.body.owners
+    _check_count("owners", len(owners))
+    if len({(owner.task_id, owner.number) for owner in owners}) != len(owners):
+        raise InvalidInput("owners: an attempt stands twice in one batch; send each once.")
+    return owners
+
+
+def _check_count(what: str, count: int) -> None:
+    if count > BATCH_MAX:
+        raise InvalidInput(f"{what}: {count} in one batch; at most {BATCH_MAX} are accepted.")

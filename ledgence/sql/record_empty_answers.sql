@@ -1,0 +1,26 @@
+-- Records for many channels at once that their next command was answered with nothing, where that is the next command of
+-- an open session; tells which. The others are answered one by one, with what is wrong.
+-- Locks: the channels in their order, skipping those that a command holds. Index: ledgence_channel_number.
+-- Not the ORM: arrays, and a lock in order.
+with asked as materialized (
+    select * from unnest(%(sessions)s::uuid[], %(channels)s::int[], %(sequences)s::bigint[])
+        asked(session_id, number, sequence)
+),
+held as materialized (
+    select c.id, a.session_id, a.number, a.sequence
+    from asked a
+    cross join lateral (
+        select id from ledgence_channel c
+        where c.session_id = a.session_id and c.number = a.number and c.sequence = a.sequence - 1
+        for no key update skip locked
+    ) c
+    order by a.session_id, a.number
+)
+update ledgence_channel c
+set sequence = h.sequence, tasks = '{}', attempts = '{}', answered_at = clock_timestamp()
+from held h
+where c.id = h.id and exists (
+    select 1 from ledgence_workersession s
+    where s.id = h.session_id and s.closed_at is null and s.expires_at > clock_timestamp()
+)
+returning c.session_id, c.number

@@ -16,6 +16,7 @@ from ledgence_worker.identifiers import check_identifier
 from ledgence_worker.protocol import Acquire, OpenSession, Owner
 
 #: A worker has as many attempts as processes; twice that leaves room for a replay beside what is new.
+CAPACITY_MAX = 32
 BATCH_MAX = 2 * limits.CONCURRENCY_MAX
 
 
@@ -79,7 +80,8 @@ def command_of(request: Request) -> Acquire:
         session_id=request.named,
         channel=body.channel,
         sequence=body.sequence,
-        capacity=body.capacity,
+        # So that a reply has a size that can be told: whoever has more room asks again.
+        capacity=min(body.capacity, CAPACITY_MAX),
         wait_seconds=body.wait_seconds,
         settlements=body.settlements,
     )

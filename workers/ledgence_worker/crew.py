@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ledgence_worker.acquirer import Acquirer
 from ledgence_worker.authority import Authority
-from ledgence_worker.errors import ExternalDispatchRequired, InvalidInput, LedgenceError, SessionExpired
+from ledgence_worker.errors import SESSION_REFUSALS, ExternalDispatchRequired, InvalidInput, LedgenceError
 from ledgence_worker.loop import Loop
 from ledgence_worker.patience import Forced
 from ledgence_worker.pool import Pool
@@ -130,7 +130,7 @@ class Crew:
             run()
         except Forced as error:
             logger.warning("%s gave up error=%s", name, error)
-        except (SessionExpired, InvalidInput, ExternalDispatchRequired) as error:
+        except (*SESSION_REFUSALS, InvalidInput, ExternalDispatchRequired) as error:
             self._shared.refused(name, error)
         except BaseException:
             # The outermost frame of the thread: whatever ended it, the worker must not go on without it.

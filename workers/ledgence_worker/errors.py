@@ -1,5 +1,7 @@
 """Errors of the task service: the same classes on every transport, one for each thing that a caller can do about it."""
 
+from typing import Final
+
 
 class LedgenceError(Exception):
     """Base of all errors of Ledgence. Do not raise it directly."""
@@ -47,6 +49,10 @@ class ExternalDispatchRequired(LedgenceError):
 
 class Unavailable(LedgenceError):
     """Whether the command was carried out is unknown. Send the same command again, unchanged."""
+
+
+#: With these, nothing that a worker session asks for is granted any more.
+SESSION_REFUSALS: Final = (SessionExpired, NotFound, Unauthenticated, Forbidden)
 
 
 class InvalidResult(LedgenceError):

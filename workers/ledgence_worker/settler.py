@@ -7,7 +7,7 @@ from dataclasses import replace
 from ledgence_worker.acquirer import admit
 from ledgence_worker.channel import Channel, Reply, Undecided
 from ledgence_worker.ends import End, EndQueue
-from ledgence_worker.errors import Busy, ExternalDispatchRequired, InvalidInput, LedgenceError, SessionExpired
+from ledgence_worker.errors import SESSION_REFUSALS, Busy, ExternalDispatchRequired, InvalidInput, LedgenceError
 from ledgence_worker.failures import own_report
 from ledgence_worker.patience import Patience
 from ledgence_worker.protocol import Outcome, Report, Settled, Settlement, SettleStatus
@@ -54,7 +54,7 @@ class Settler:
             reply = self.channel.ask(capacity=capacity, settlements=settlements)
         except Undecided:
             self._send_singly(ends)
-        except (SessionExpired, ExternalDispatchRequired) as error:
+        except (*SESSION_REFUSALS, ExternalDispatchRequired) as error:
             # No more work comes this way; whether settlements alone are refused too is for the service to say.
             self._shared.refused("settler", error)
             self._send(ends)
@@ -74,7 +74,7 @@ class Settler:
                 self._conclude(ends, ())
             else:
                 self._replace(ends[0], error)
-        except SessionExpired as error:
+        except SESSION_REFUSALS as error:
             self._shared.refused("settler", error)
             self._shared.abandon(ends, str(error))
         else:

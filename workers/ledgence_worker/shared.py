@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ledgence_worker.clock import Clock
 from ledgence_worker.ends import End
-from ledgence_worker.errors import LedgenceError, SessionExpired
+from ledgence_worker.errors import SESSION_REFUSALS, LedgenceError
 from ledgence_worker.inbox import Inbox
 from ledgence_worker.lease import LeaseKeeper
 from ledgence_worker.protocol import Session, TaskService
@@ -33,9 +33,9 @@ class Shared:
     def refused(self, thread: str, error: LedgenceError) -> None:
         """Drain, since the task service gives this session no more work."""
         logger.error("task service gives no more work thread=%s error=%s", thread, error)
-        if isinstance(error, SessionExpired):
+        if isinstance(error, SESSION_REFUSALS):
             # What runs may go on as long as its authority lasts, which is not longer than a lease.
-            self.stopping.request("session expired", ExitCode.FAILED, grace_seconds=self.session.lease_seconds)
+            self.stopping.request("session refused", ExitCode.FAILED, grace_seconds=self.session.lease_seconds)
         else:
             self.stopping.request(f"{thread} refused", ExitCode.CONFIGURATION)
 

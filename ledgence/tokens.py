@@ -28,6 +28,8 @@ logger = logging.getLogger("ledgence.tokens")
 QUEUES_MAX = 100
 #: No header that is longer can be valid.
 HEADER_MAX = 128
+#: The last year in which a token may expire.
+YEAR_MAX = 9998
 #: How often the use of a token is written down, at most.
 RECORD_SECONDS = 60.0
 
@@ -80,17 +82,18 @@ def issue(
     namespace: str,
     queues: Iterable[str] = (),
     expires_at: datetime | None = None,
+    public_id: str | None = None,
     using: str,
 ) -> tuple[ApiToken, str]:
     """Make a token and return its row and its text: ``ldg_<public id>_<secret>``. The text is kept nowhere.
 
-    ``ledgence.operations.tokens`` does the same with a record of who and why. Raises InvalidInput before anything is
-    written: names that are no identifiers, no or unknown roles, more than QUEUES_MAX queues, an expiry without a time
-    zone or not in the future by the database's clock.
+    ``ledgence.operations.tokens`` does it with a record of who and why, and chooses the public id; otherwise that is
+    random. Raises InvalidInput before anything is written: names that are no identifiers, no or unknown roles, more
+    than QUEUES_MAX queues, an expiry without a time zone or not in the future by the database's clock.
     """
     secret = secrets.token_urlsafe(32)
     parameters = {
-        "public_id": secrets.token_hex(8),
+        "public_id": public_id or secrets.token_hex(8),
         "digest": _digest(secret),
         "name": check_identifier(name, what="name"),
         "roles": _check_roles(roles),
@@ -190,6 +193,11 @@ def _check_queues(queues: Iterable[str]) -> list[str]:
 def _check_expiry(expires_at: datetime | None) -> datetime | None:
     if expires_at is not None and expires_at.utcoffset() is None:
         raise InvalidInput(f"expires_at {expires_at} has no time zone.")
+    # In another zone it would be a year that Python cannot read back.
+    if expires_at is not None and expires_at.year > YEAR_MAX:
+        raise InvalidInput(
+            f"expires_at {expires_at} is after the year {YEAR_MAX}. Leave it out for a token without end."
+        )
     return expires_at
 
 

@@ -5,23 +5,24 @@ from uuid import UUID
 from django.utils.translation import gettext_lazy as _
 
 from ledgence.admin.confirmation import ConfirmedAction, Subject, Word
-from ledgence.admin.facts import QueueFacts, TaskFacts, find_queues, find_tasks
-from ledgence.models import Queue, State, Task
-from ledgence.operations import operate, queues
+from ledgence.admin.facts import QueueFacts, TaskFacts, TokenFacts, find_queues, find_tasks, find_tokens
+from ledgence.models import ApiToken, Queue, State, Task
+from ledgence.operations import operate, queues, tokens
 
 RUNS_AGAIN = _("Effects outside the database that an earlier attempt had may happen twice.")
 GONE = {"not_found": _("no longer exists")}
 
 
-def _queue_id(text: str) -> int:
-    """Read a queue's id. Raises ValueError."""
+def _small_id(text: str) -> int:
+    """Read the id of a queue or token. Raises ValueError."""
     if not 0 < (pk := int(text)) < 2**31:
-        raise ValueError(f"{pk} is not a queue's id")
+        raise ValueError(f"{pk} is not the id of a row")
     return pk
 
 
 TASKS = Subject(model=Task, parse=UUID, find=find_tasks)
-QUEUES = Subject(model=Queue, parse=_queue_id, find=find_queues)
+QUEUES = Subject(model=Queue, parse=_small_id, find=find_queues)
+TOKENS = Subject(model=ApiToken, parse=_small_id, find=find_tokens)
 
 
 def _is_in_state(facts: TaskFacts) -> Word:
@@ -153,4 +154,23 @@ RESUME = ConfirmedAction(
     judge=_judge_resume,
     perform=queues.resume,
     skipped={**GONE, "already": _("not paused")},
+)
+
+
+def _judge_revoke(facts: TokenFacts) -> Word | None:
+    return _("was revoked before") if facts.is_revoked else None
+
+
+REVOKE = ConfirmedAction(
+    slug="revoke",
+    permission="revoke",
+    subject=TOKENS,
+    label=_("Revoke"),
+    consequences=[
+        _("Requests with the token are refused within a second. This cannot be undone: issue another one instead."),
+        _("A worker that uses it loses its leases as they expire, and its running attempts may happen twice."),
+    ],
+    judge=_judge_revoke,
+    perform=tokens.revoke_by_operator,
+    skipped={**GONE, "already": _("revoked before")},
 )

@@ -85,6 +85,9 @@ class LedgerAdmin(Page):
     def has_pause_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("ledgence.pause_queue")
 
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ledgence.revoke_apitoken")
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).using(get_settings().database).defer(*self.deferred)
 

@@ -51,6 +51,17 @@ class Subject:
     find: Callable[[Sequence[Any]], Mapping[str, Any]]
 
 
+def reason_field(*, has_focus: bool = True) -> forms.CharField:
+    """Return the field in which an operator says why."""
+    return forms.CharField(
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("Kept in the record of this action. At least 5 characters."),
+        min_length=REASON_LENGTHS[0],
+        max_length=REASON_LENGTHS[1],
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 80, "autofocus": has_focus, "class": "vLargeTextField"}),
+    )
+
+
 class ConfirmationForm(forms.Form):
     """What the confirmation page sends back: the rows as the operator saw them, and why."""
 
@@ -58,13 +69,7 @@ class ConfirmationForm(forms.Form):
     action_id = forms.UUIDField(widget=forms.HiddenInput)
     # The list's filters, to go back to; empty: back to the row's own page.
     back = forms.CharField(widget=forms.HiddenInput, required=False)
-    reason = forms.CharField(
-        label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("Kept in the record of this action. At least 5 characters."),
-        min_length=REASON_LENGTHS[0],
-        max_length=REASON_LENGTHS[1],
-        widget=forms.Textarea(attrs={"rows": 3, "cols": 80, "autofocus": True, "class": "vLargeTextField"}),
-    )
+    reason = reason_field()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,14 +191,7 @@ class ConfirmedAction:
 
     def _act(self, page: "LedgerAdmin", request: HttpRequest, form: ConfirmationForm, targets: Targets) -> HttpResponse:
         using = get_settings().database
-        user: Any = request.user
-        operator = Operator(
-            action_id=form.cleaned_data["action_id"],
-            name=user.get_username(),
-            reason=form.cleaned_data["reason"],
-            # Accounts of another database cannot be referred to; the name is kept all the same.
-            user_id=user.pk if user._state.db == using else None,
-        )
+        operator = make_operator(request, form)
         seen = dict(zip(self._parse(targets), targets.values(), strict=True))
         try:
             answers = self.perform(seen, operator, using=using)
@@ -235,6 +233,18 @@ class ConfirmedAction:
             return address
         # Whatever the form sent, the address is the list's own.
         return page.reverse("changelist") + (back if back.startswith("?") else "")
+
+
+def make_operator(request: HttpRequest, form: forms.Form) -> Operator:
+    """Return who acts, and why, from a valid form that has an action_id and a reason."""
+    user: Any = request.user
+    return Operator(
+        action_id=form.cleaned_data["action_id"],
+        name=user.get_username(),
+        reason=form.cleaned_data["reason"],
+        # Accounts of another database cannot be referred to; the name is kept all the same.
+        user_id=user.pk if user._state.db == get_settings().database else None,
+    )
 
 
 def _counted(counts: Mapping[str, int], words: Mapping[str, Word]) -> str:

@@ -1,4 +1,4 @@
-"""What is known of tasks and queues at this moment, as values: what lists show, and what confirmations judge."""
+"""What is known of tasks, queues and tokens now, as values: what lists show, and what confirmations judge."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.conf import get_settings
-from ledgence.models import Queue, State
+from ledgence.models import ApiToken, Queue, State
 
 #: How far the pages count a queue's work.
 COUNT_CAP = 1_000
@@ -99,6 +99,19 @@ def find_queues(ids: Sequence[int]) -> dict[str, QueueFacts]:
     """Look at queues, by id as text. Those that do not exist are left out."""
     rows = Queue.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "paused_at")
     return {str(pk): QueueFacts(is_paused=paused_at is not None) for pk, paused_at in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenFacts:
+    """Whether a token was revoked."""
+
+    is_revoked: bool
+
+
+def find_tokens(ids: Sequence[int]) -> dict[str, TokenFacts]:
+    """Look at tokens, by id as text. Those that do not exist are left out."""
+    rows = ApiToken.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "revoked_at")
+    return {str(pk): TokenFacts(is_revoked=revoked_at is not None) for pk, revoked_at in rows}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

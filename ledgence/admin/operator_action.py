@@ -13,7 +13,8 @@ from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import badge, link
 from ledgence.admin.filters import WordFilter
 from ledgence.conf import get_settings
-from ledgence.models import OperatorAction, OperatorActionTarget, Queue, Task
+from ledgence.models import ApiToken, OperatorAction, OperatorActionTarget, Queue, Task
+from ledgence.tokens import PUBLIC_ID
 
 Kind = OperatorAction.Kind
 
@@ -33,7 +34,9 @@ class OperatorActionAdmin(LedgerAdmin):
     list_display = ("acted", "kind_shown", "actor_name", "rows", "reason_shown")
     list_filter = (KindFilter,)
     search_fields = ("id",)
-    search_help_text = gettext_lazy("An action's id, the id of a row it named, or an operator's name, in full.")
+    search_help_text = gettext_lazy(
+        "An action's id, the id of a row it named (a token's public id), or an operator's name, in full."
+    )
 
     acted = moment_of("acted_at", gettext_lazy("acted at"))
 
@@ -43,7 +46,8 @@ class OperatorActionAdmin(LedgerAdmin):
         try:
             wanted = UUID(term)
         except ValueError:
-            return rows.filter(actor_name=term)
+            named = OperatorActionTarget.objects.filter(target=term).values("action")
+            return rows.filter(pk__in=named) if PUBLIC_ID.fullmatch(term) else rows.filter(actor_name=term)
         named = OperatorActionTarget.objects.filter(target=str(wanted)).values("action")
         return rows.filter(Q(pk=wanted) | Q(pk__in=named))
 
@@ -57,13 +61,10 @@ class OperatorActionAdmin(LedgerAdmin):
         return rows
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        model = Queue if obj.kind in (Kind.PAUSE, Kind.RESUME) else Task
         targets = OperatorActionTarget.objects.using(get_settings().database).filter(action=obj.pk).order_by("pk")
+        links = _links(obj.kind, [row.target for row in targets])
         return {
-            "targets": [
-                (link(model, row.target, row.target), row.expected_revision, _answer(obj.kind, row.answer))
-                for row in targets
-            ]
+            "targets": [(links[row.target], row.expected_revision, _answer(obj.kind, row.answer)) for row in targets]
         }
 
     @admin.display(description=gettext_lazy("action"))
@@ -77,6 +78,16 @@ class OperatorActionAdmin(LedgerAdmin):
     @admin.display(description=gettext_lazy("reason"))
     def reason_shown(self, action: Any) -> Any:
         return Truncator(action.reason).chars(100)
+
+
+def _links(kind: str, targets: list[str]) -> dict[str, Any]:
+    """Render the rows that an action of a kind named, each as a link to its page; a token is named by its public id."""
+    if kind in (Kind.ISSUE_TOKEN, Kind.REVOKE_TOKEN):
+        tokens = ApiToken.objects.using(get_settings().database).filter(public_id__in=targets)
+        found = {public_id: link(ApiToken, pk, public_id) for public_id, pk in tokens.values_list("public_id", "pk")}
+        return {target: found.get(target, target) for target in targets}
+    model = Queue if kind in (Kind.PAUSE, Kind.RESUME) else Task
+    return {target: link(model, target, target) for target in targets}
 
 
 def _answer(kind: str, answer: str) -> Any:

@@ -1,9 +1,11 @@
 """The API token: what a caller of the task service over HTTP may do, and until when."""
 
 from enum import StrEnum
+from typing import Self
 
 from django.db import models
-from django.db.models.functions import Length
+from django.db.models import Case, Value, When
+from django.db.models.functions import Length, Now
 from django.db.models.lookups import Exact
 from django.utils.translation import gettext_lazy as _
 
@@ -21,8 +23,30 @@ class Role(StrEnum):
     OPERATE = "operate"
 
 
+class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
+    """Adds whether a token is in force."""
+
+    def with_state(self) -> Self:
+        """Annotate each token's ``state`` by the database's clock; equality with the expiry is expired."""
+        state = Case(
+            When(revoked_at__isnull=False, then=Value(ApiToken.State.REVOKED.value)),
+            When(expires_at__lte=Now(), then=Value(ApiToken.State.EXPIRED.value)),
+            default=Value(ApiToken.State.ACTIVE.value),
+            output_field=models.CharField(),
+        )
+        return self.annotate(state=state)
+
+
 class ApiToken(models.Model):
     """One token. Its secret is not here, only the digest of it; a row is revoked, never changed or deleted."""
+
+    class State(models.TextChoices):
+        """Whether a token is in force; never stored."""
+
+        ACTIVE = "active", _("active")
+        EXPIRED = "expired", _("expired")
+        # Whether it would have expired since or not.
+        REVOKED = "revoked", _("revoked")
 
     id = models.AutoField(primary_key=True)
     # The part of the token's text that finds the row. It is no secret: lists and records show it.
@@ -41,6 +65,8 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(_("revoked at"), null=True)
     # Written at most once a minute.
     last_used_at = models.DateTimeField(_("last used at"), null=True)
+
+    objects = ApiTokenQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("API token")

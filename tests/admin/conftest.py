@@ -8,13 +8,22 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from ledgence.models import Attempt, Queue, WorkerSession
+from ledgence.models import ApiToken, Attempt, Queue, WorkerSession
 from ledgence.operations.operate import requeue
+from ledgence.tokens import issue
 from ledgence_worker.protocol import Outcome
 from tests.ledger.actors import USING, Worker, operator, raised, submit_task
 
-VIEWED = ("task", "attempt", "lease", "deliveryintent", "workersession", "queue", "operatoraction")
-OPERATIONS = ("requeue_task", "cancel_task", "republish_deliveryintent", "expire_lease", "pause_queue")
+VIEWED = ("task", "attempt", "lease", "deliveryintent", "workersession", "queue", "operatoraction", "apitoken")
+OPERATIONS = (
+    "requeue_task",
+    "cancel_task",
+    "republish_deliveryintent",
+    "expire_lease",
+    "pause_queue",
+    "add_apitoken",
+    "revoke_apitoken",
+)
 
 
 def make_client(*codenames: str) -> Client:
@@ -62,6 +71,10 @@ class Ledger:
         return Queue.objects.get(name="default")
 
     @property
+    def token(self) -> ApiToken:
+        return ApiToken.objects.get()
+
+    @property
     def session(self) -> WorkerSession:
         return WorkerSession.objects.get(pk=self.worker.session_id)
 
@@ -89,6 +102,7 @@ def ledger(db: None) -> Ledger:
     active = submit_task(priority=5)
     worker.acquire_one()
     queued = submit_task(priority=-1)
+    issue(name="laptop", roles=["work"], tenant="default", namespace="default", using=USING)
     return Ledger(
         queued=queued,
         active=active,

@@ -37,6 +37,7 @@ PERMISSIONS = {
     "force_expire": "expire_lease",
     "pause": "pause_queue",
     "resume": "pause_queue",
+    "revoke": "revoke_apitoken",
 }
 REASON = "the disk was full"
 
@@ -52,6 +53,11 @@ def action_routes() -> Iterator[tuple[str, str]]:
 
 
 ROUTES = sorted(action_routes())
+
+
+def target_of(model: str, ledger: Ledger) -> object:
+    """Return the id of a row that a list's actions may name."""
+    return {"queue": ledger.queue.pk, "apitoken": ledger.token.pk}.get(model, ledger.queued)
 
 
 def ask(client: Client, model: str, action: str, *ids: object) -> dict[str, str]:
@@ -93,7 +99,7 @@ def answers_of(action_id: str) -> dict[str, str]:
 
 def test_the_matrix_covers_every_route() -> None:
     assert {action for _, action in ROUTES} == set(PERMISSIONS)
-    assert len(ROUTES) == 11
+    assert len(ROUTES) == 12
 
 
 @pytest.mark.parametrize(("model", "action"), ROUTES)
@@ -102,7 +108,7 @@ def test_a_route_opens_with_its_own_permission_and_no_other(
     model: str, action: str, granted: str | None, ledger: Ledger
 ) -> None:
     client = make_client(f"view_{model}", *([granted] if granted else []))
-    target = ledger.queue.pk if model == "queue" else ledger.queued
+    target = target_of(model, ledger)
     expected = 200 if granted == PERMISSIONS[action] else 403
     assert client.get(page_of(model, action, ids=str(target))).status_code == expected
     form = {"targets": str(target), "action_id": str(uuid4()), "reason": REASON, "back": "?"}
@@ -113,7 +119,7 @@ def test_a_route_opens_with_its_own_permission_and_no_other(
 @pytest.mark.parametrize(("model", "action"), ROUTES)
 def test_a_route_is_closed_to_those_who_may_not_see_its_list(model: str, action: str, ledger: Ledger) -> None:
     client = make_client(PERMISSIONS[action])
-    target = ledger.queue.pk if model == "queue" else ledger.queued
+    target = target_of(model, ledger)
     assert client.get(page_of(model, action, ids=str(target))).status_code == 403
 
 
@@ -121,7 +127,7 @@ def test_a_route_is_closed_to_those_who_may_not_see_its_list(model: str, action:
 def test_a_list_neither_offers_nor_takes_what_a_viewer_may_not_do(
     model: str, action: str, ledger: Ledger, viewer: Client
 ) -> None:
-    target = ledger.queue.pk if model == "queue" else ledger.queued
+    target = target_of(model, ledger)
     assert f'value="{action}"' not in viewer.get(page_of(model)).content.decode()
     response = choose(viewer, model, action, target)
     assert "ledgence-confirmation" not in response.content.decode()
@@ -138,7 +144,7 @@ def test_a_route_refuses_a_form_without_its_token(model: str, action: str, ledge
 @pytest.mark.parametrize(("model", "action"), ROUTES)
 def test_looking_at_a_confirmation_changes_nothing(model: str, action: str, ledger: Ledger, op: Client) -> None:
     before = OperatorAction.objects.count()
-    ask(op, model, action, ledger.queue.pk if model == "queue" else ledger.queued)
+    ask(op, model, action, target_of(model, ledger))
     assert OperatorAction.objects.count() == before
 
 

@@ -41,6 +41,9 @@ def hostile(ledger: Ledger) -> dict[str, object]:
     execute("update ledgence_program set name = left(%s, 128), entry_point = %s", [HOSTILE] * 2)
     execute("update ledgence_queue set paused_at = now(), paused_by = %s, pause_reason = %s", [HOSTILE] * 2)
     execute("update ledgence_operatoraction set reason = %s, actor_name = %s", [HOSTILE] * 2)
+    execute(
+        "update ledgence_apitoken set name = left(%s, 128), tenant = left(%s, 128), queues = array[%s]", [HOSTILE] * 3
+    )
     return {"task": task, "lost": lost, "held": held, "session": worker.session_id}
 
 
@@ -64,6 +67,7 @@ def test_pages_show_hostile_text_as_text(hostile: dict[str, object], ledger: Led
         ("workersession", hostile["session"]),
         ("queue", Queue.objects.get(name=SCRIPT[:100]).pk),
         ("operatoraction", OperatorAction.objects.get().pk),
+        ("apitoken", ledger.token.pk),
     ]:
         page = shown(op, page_of(model, "change", pk))
         assert SCRIPT not in page, model

@@ -71,6 +71,7 @@ LISTS: list[tuple[str, dict[str, str]]] = [
     ("queue", {}),
     ("workersession", {}),
     ("operatoraction", {}),
+    ("apitoken", {"state": "active", "role": "work"}),
 ]
 
 

@@ -107,6 +107,8 @@ def test_the_secret_has_256_bits_and_the_row_only_its_digest(db):
         {"queues": [f"q{n}" for n in range(tokens.QUEUES_MAX + 1)]},
         {"expires_at": datetime(2000, 1, 1, tzinfo=UTC)},
         {"expires_at": datetime(2999, 1, 1)},
+        {"expires_at": datetime.max.replace(tzinfo=UTC)},
+        {"expires_at": datetime(1, 1, 1, tzinfo=UTC)},
     ],
     ids=repr,
 )

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connections, transaction
+from django.test.utils import CaptureQueriesContext
 
 import ledgence
 from ledgence.api import get
@@ -14,6 +16,8 @@ from ledgence.operations.expire import expire
 from ledgence.operations.operate import cancel_by_operator, force_expire, republish, requeue, requeue_as_copy
 from ledgence.operations.queues import pause, resume
 from ledgence.operations.sessions import close_session, extend_session, open_session
+from ledgence.operations.tokens import issue_by_operator, revoke_by_operator
+from ledgence.tokens import authenticate, issue, revoke
 from ledgence_worker.protocol import Outcome
 from tests.ledger.actors import Worker, assert_audit_clean, execute, operator, submit_task, submit_tasks
 
@@ -77,6 +81,23 @@ def test_every_operation_goes_to_the_named_database(other: str):
     assert get(failed.task_id, using=other).cancel() == "cancelled"
     assert_audit_clean(using=other)
     assert len(tasks) == 6
+
+
+def test_tokens_are_those_of_the_named_database(other: str):
+    terms: dict[str, Any] = {"name": "ci", "roles": ["work"], "tenant": "t", "namespace": "n", "using": other}
+    row, text = issue_by_operator(operator(), **terms)
+    assert authenticate(f"Bearer {text}", using=other).token_id == row.pk
+    assert revoke(row.pk, using=other)
+    assert revoke_by_operator([row.pk], operator(), using=other) == {row.public_id: "already"}
+
+
+def test_a_token_that_is_remembered_for_one_database_is_looked_up_in_another(alias: None):
+    _, text = issue(name="ci", roles=["work"], tenant="t", namespace="n", using=OTHER)
+    authenticate(f"Bearer {text}", using=OTHER)
+    # Both aliases are one database here: what is told is whether it was asked.
+    with CaptureQueriesContext(connections["default"]) as queries:
+        authenticate(f"Bearer {text}", using="default")
+    assert len(queries.captured_queries) == 1
 
 
 def test_the_settings_name_the_database_of_the_ledger(other: str, settings):

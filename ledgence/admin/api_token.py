@@ -14,8 +14,8 @@ from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import badge
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import find_actions
-from ledgence.admin.issuing import ROLES, issue_view
-from ledgence.models import ApiToken
+from ledgence.admin.issuing import issue_view
+from ledgence.models import ApiToken, Role
 
 KINDS = {ApiToken.State.ACTIVE: "active", ApiToken.State.EXPIRED: "later", ApiToken.State.REVOKED: "cancelled"}
 
@@ -32,7 +32,7 @@ class TokenStateFilter(WordFilter):
 class RoleFilter(WordFilter):
     title = gettext_lazy("role")
     parameter_name = "role"
-    words = {role.value: label for role, label in ROLES.items()}
+    words = {role.value: role.value for role in Role}
 
     def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
         return rows.filter(roles__holds=[word])

@@ -53,7 +53,7 @@ class IssueForm(forms.Form):
     )
     expires_at = forms.DateTimeField(
         label=gettext_lazy("Expires at"),
-        help_text=gettext_lazy("Empty: never."),
+        help_text=gettext_lazy("In the time zone of these pages. Empty: never."),
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
     )

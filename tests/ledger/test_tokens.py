@@ -2,12 +2,16 @@
 
 import hmac
 import logging
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -18,6 +22,7 @@ from ledgence import token_cache, tokens
 from ledgence.models import ApiToken
 from ledgence.token_cache import TokenCache
 from ledgence.tokens import Role, Scope, authenticate, issue, revoke
+from ledgence_project.embedded.environment import CHECKOUT
 from ledgence_worker.errors import Forbidden, InvalidInput, LedgenceError, NotFound, Unauthenticated
 from tests.ledger.actors import USING, execute
 from tests.ledger.frozen import MICROSECOND, FrozenClock
@@ -343,6 +348,47 @@ def test_the_cache_serves_threads(process_clock: Monotonic):
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(use, range(0, 8 * 200, 200))) == [0] * 8
     assert sum(cache.get(key) is not None for key in keys) == token_cache.TOKENS_MAX
+
+
+ANOTHER_PROCESS = """
+import sys, time
+import django
+django.setup()
+from ledgence.tokens import authenticate
+from ledgence_worker.errors import Unauthenticated
+header = sys.stdin.readline().strip()
+authenticate(header, using="default")
+print("valid", flush=True)
+sys.stdin.readline()
+revoked_at = time.monotonic()
+try:
+    while time.monotonic() < revoked_at + 30:
+        authenticate(header, using="default")
+except Unauthenticated:
+    print(time.monotonic() - revoked_at)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.django_db(transaction=True)
+def test_another_process_hears_of_a_revocation_within_the_second(database_url: str):
+    row, text = make_token()
+    environment = os.environ | {
+        "DATABASE_URL": database_url,
+        "DEBUG": "true",
+        "DJANGO_SETTINGS_MODULE": "ledgence_project.settings",
+        "PYTHONPATH": os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "workers"))),
+    }
+    command = [sys.executable, "-c", ANOTHER_PROCESS]
+    with subprocess.Popen(command, env=environment, stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(f"Bearer {text}\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "valid\n"
+        revoke(row.pk, using=USING)
+        out, _ = process.communicate("revoked\n", timeout=60)
+    # Generous to a slow machine: without the look after a second it would be for ever, and print nothing.
+    assert 0 <= float(out) < token_cache.SECONDS + 5
 
 
 # The last use

@@ -1,5 +1,6 @@
 -- Reads the assignments that a channel recorded, for a repeated command: those whose lease is live with its authority as
 -- it is now, the others without a lease. Locks: nothing. Index: ledgence_attempt_number and primary keys.
+-- A lease is found by its key before its expiry is compared, or the index on expiry would do for it while tables are empty.
 -- Not the ORM: pairs as arrays, and the clock.
 with clock as materialized (select clock_timestamp() as now)
 select a.task_id, a.number, a.token, a.cause, t.tenant, t.namespace, q.name, p.name, p.version, t.data::text,
@@ -18,6 +19,7 @@ join ledgence_task t on t.id = a.task_id
 join ledgence_policy y on y.id = t.policy_id
 join ledgence_queue q on q.id = t.queue_id
 join ledgence_program p on p.id = t.program_id
-left join ledgence_lease l on l.task_id = a.task_id and l.number = a.number and l.token = a.token
-                          and l.expires_at > (select now from clock)
+left join lateral (
+    select * from ledgence_lease where task_id = a.task_id and number = a.number and token = a.token limit 1
+) l on l.expires_at > (select now from clock)
 order by r.place

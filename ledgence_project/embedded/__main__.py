@@ -44,8 +44,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(command: Sequence[str]) -> int:
     """Run a command beside the embedded server; with DATABASE_URL set, just run it."""
-    if os.environ.get("DATABASE_URL"):
-        os.execvp(command[0], list(command))
+    if url := os.environ.get("DATABASE_URL"):
+        os.execvpe(command[0], list(command), environment(url))
     # Until the command runs, a signal ends this process in order: the server that it may have started stops too.
     for number in FORWARDED:
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))

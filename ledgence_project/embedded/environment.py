@@ -5,8 +5,9 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DATABASE = "ledgence"
+DEVELOPMENT_KEY = "embedded-database-development-only"
 
 
 def environment(url: str) -> dict[str, str]:
-    """Return this process's environment with the database's address, and a key that only development may use."""
-    return {"SECRET_KEY": "embedded-database-development-only", **os.environ, "DATABASE_URL": url}
+    """Return this process's environment with the database's address, and a key for development if it has none."""
+    return {"SECRET_KEY": DEVELOPMENT_KEY, **os.environ, "DATABASE_URL": url}

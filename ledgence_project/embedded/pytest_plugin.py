@@ -22,12 +22,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     The address names the process: two runs in one checkout do not meet, and a child process that was not told the
     test database's name fails instead of writing into the database of development.
     """
-    if not os.environ.get("DATABASE_URL"):
+    url = os.environ.get("DATABASE_URL")
+    if not url:
         stack = ExitStack()
         early_config.add_cleanup(stack.close)
         cluster = stack.enter_context(held(CHECKOUT))
         drop_abandoned(cluster)
-        os.environ.update(environment(cluster.url(f"ledgence_{os.getpid()}")))
+        url = cluster.url(f"ledgence_{os.getpid()}")
+    os.environ.update(environment(url))
     return (yield)
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from ledgence_project.embedded.__main__ import main, supervise
-from ledgence_project.embedded.environment import CHECKOUT
+from ledgence_project.embedded.environment import CHECKOUT, DEVELOPMENT_KEY
 
 pytestmark = pytest.mark.process
 
@@ -39,7 +39,7 @@ sys.exit(3)
 
 
 def embedded(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "DATABASE_URL"} | variables
+    environment = {k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "SECRET_KEY")} | variables
     command = [*MODULE, *arguments]
     return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
 
@@ -55,6 +55,21 @@ def test_an_existing_database_url_is_kept_and_no_server_started() -> None:
     code = "import os; print(os.environ['DATABASE_URL'])"
     ran = embedded("run", "--", sys.executable, "-c", code, DATABASE_URL="postgresql://elsewhere/x")
     assert ran.stdout == "postgresql://elsewhere/x\n"
+
+
+@pytest.mark.parametrize(("variables", "key"), [({}, DEVELOPMENT_KEY), ({"SECRET_KEY": "own"}, "own")])
+def test_beside_an_existing_database_a_key_is_set_where_none_is(variables: dict[str, str], key: str) -> None:
+    code = "import os; print(os.environ['SECRET_KEY'])"
+    ran = embedded("run", "--", sys.executable, "-c", code, DATABASE_URL="postgresql://elsewhere/x", **variables)
+    assert ran.stdout == f"{key}\n", ran.stderr
+
+
+def test_pytest_beside_an_existing_database_needs_no_key() -> None:
+    variables = {k: v for k, v in os.environ.items() if k not in ("SECRET_KEY", "DEBUG")}
+    variables |= {"DATABASE_URL": "postgresql://elsewhere/x", "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+    command = [sys.executable, "-m", "pytest", "--quiet", "tests/worker/test_frames.py"]
+    ran = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize(

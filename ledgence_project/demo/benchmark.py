@@ -6,8 +6,11 @@ from typing import Any
 
 import psycopg
 
+import ledgence
 from ledgence_project.demo.drain import drain, grow, idle_statements, latencies, run_worker, warm_up
-from ledgence_project.demo.submission import sql_limit, submit_bulk, submit_single
+from ledgence_project.demo.programs import clock
+from ledgence_project.demo.remote import RemoteFigures, measure
+from ledgence_project.demo.submission import PAYLOAD, sql_limit, submit_bulk, submit_single
 
 GROWN = 1_000_000
 
@@ -26,13 +29,22 @@ class Figures:
     cpu_us_per_task: dict[str, float]
     slots: int
     tasks: int
+    http: RemoteFigures | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        figures = asdict(self)
+        return figures if self.http else {name: value for name, value in figures.items() if name != "http"}
 
 
 def run(
-    *, using: str, outside: psycopg.Connection, tasks: int, slots: int, grown: int, say: Callable[[str], object]
+    *,
+    using: str,
+    outside: psycopg.Connection,
+    tasks: int,
+    slots: int,
+    grown: int,
+    http: bool = False,
+    say: Callable[[str], object],
 ) -> Figures:
     """Measure everything, in the scratch database that ``using`` points at."""
     say("submitting")
@@ -46,9 +58,12 @@ def run(
         drained, cpu = drain(tasks, process, using=using)
         say("waiting for an idle worker's statements and latency")
         idle = idle_statements(outside, using=using)
-        latency = latencies(process, using=using)
-        drained_grown = None
-        if grown:
+        latency = latencies(lambda: ledgence.submit(clock, PAYLOAD).id, process, using=using)
+    remote = measure(using=using, outside=outside, tasks=tasks, slots=slots, say=say) if http else None
+    drained_grown = None
+    if grown:
+        with run_worker(slots) as process:
+            warm_up(slots, process, using=using)
             say(f"adding {grown:,} finished tasks")
             grow(grown, using=using)
             drained_grown, _ = drain(tasks, process, using=using)
@@ -63,4 +78,5 @@ def run(
         cpu_us_per_task=cpu,
         slots=slots,
         tasks=tasks,
+        http=remote,
     )

@@ -6,11 +6,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psutil
 import psycopg
@@ -20,8 +20,8 @@ import ledgence
 from ledgence.models import Attempt, DeliveryIntent, Lease, Queue, Task
 from ledgence.operations.actions import Operator
 from ledgence.operations.queues import pause, resume
-from ledgence_project.demo.programs import clock, hold
-from ledgence_project.demo.submission import PAYLOAD, submit_bulk
+from ledgence_project.demo.programs import hold
+from ledgence_project.demo.submission import submit_bulk
 
 IDLE_SECONDS = 20.0
 LATENCY_TASKS = 200
@@ -30,9 +30,10 @@ MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 
 
 @contextmanager
-def run_worker(slots: int) -> Iterator[psutil.Process]:
+def run_worker(slots: int, *options: str) -> Iterator[psutil.Process]:
     """Run one worker on the benchmark's queue."""
-    command = [sys.executable, str(MANAGE), "ledgence_worker", "--queue", "bench", "--concurrency", str(slots)]
+    own = ["--queue", "bench", "--concurrency", str(slots), *options]
+    command = [sys.executable, str(MANAGE), "ledgence_worker", *own]
     process = subprocess.Popen(command, env=os.environ | {"LOG_LEVEL": "WARNING"})
     try:
         yield psutil.Process(process.pid)
@@ -47,17 +48,19 @@ def warm_up(slots: int, worker: psutil.Process, *, using: str) -> None:
     wait_until_done(worker, using=using)
 
 
-def drain(tasks: int, process: psutil.Process, *, using: str) -> tuple[float, dict[str, float]]:
+def drain(
+    tasks: int, process: psutil.Process, *, using: str, server: psutil.Process | None = None
+) -> tuple[float, dict[str, float]]:
     """Measure from the moment the queue may hand out its work to the last settlement; return rate and CPU a task."""
     queue = Queue.objects.using(using).get(name="bench")
     pause([queue.pk], _operator(), using=using)
     submit_bulk(tasks, using=using)
-    before = cpu_seconds(process, using=using)
+    before = cpu_seconds(process, using=using, server=server)
     began = time.perf_counter()
     resume([queue.pk], _operator(), using=using)
     wait_until_done(process, using=using)
     seconds = time.perf_counter() - began
-    after = cpu_seconds(process, using=using)
+    after = cpu_seconds(process, using=using, server=server)
     return tasks / seconds, {key: round((after[key] - before[key]) / tasks * 1e6, 1) for key in before}
 
 
@@ -73,15 +76,21 @@ def wait_until_done(worker: psutil.Process, *, using: str) -> None:
         time.sleep(0.1)
 
 
-def cpu_seconds(process: psutil.Process, *, using: str) -> dict[str, float]:
-    """Return the CPU seconds so far of the worker's processes, and of the server's processes for this database.
+def cpu_seconds(process: psutil.Process, *, using: str, server: psutil.Process | None = None) -> dict[str, float]:
+    """Return the CPU seconds so far of the worker's processes, the database's for this one, and an HTTP server's.
 
-    The server's shared ones (WAL writer, checkpointer) are left out: they work for other databases as well.
+    The database's shared ones (WAL writer, checkpointer) are left out: they work for other databases as well.
     """
     with connections[using].cursor() as cursor:
         cursor.execute("select pid from pg_stat_activity where datname = current_database()")
         servers = [psutil.Process(pid) for (pid,) in cursor.fetchall() if psutil.pid_exists(pid)]
-    return {"worker": _sum_cpu([process, *process.children(recursive=True)]), "database": _sum_cpu(servers)}
+    seconds = {"worker": cpu_seconds_of(process), "database": _sum_cpu(servers)}
+    return seconds if server is None else seconds | {"server": cpu_seconds_of(server)}
+
+
+def cpu_seconds_of(process: psutil.Process) -> float:
+    """Return the CPU seconds so far of a process and all that it started."""
+    return _sum_cpu([process, *process.children(recursive=True)])
 
 
 def _sum_cpu(processes: list[psutil.Process]) -> float:
@@ -109,12 +118,12 @@ def idle_statements(outside: psycopg.Connection, *, using: str) -> float | None:
     return round(float(row[0] or 0) / IDLE_SECONDS, 2) if row else None
 
 
-def latencies(worker: psutil.Process, *, using: str) -> dict[str, float]:
-    """Measure from the call of submit to the first line of user code, on an idle worker, in milliseconds."""
+def latencies(submit: Callable[[], UUID], worker: psutil.Process, *, using: str) -> dict[str, float]:
+    """Measure from the call of ``submit`` to the first line of user code, on an idle worker, in milliseconds."""
     called = {}
     for _ in range(LATENCY_TASKS):
         now = time.time()
-        called[ledgence.submit(clock, PAYLOAD).id] = now
+        called[submit()] = now
         time.sleep(LATENCY_PAUSE_SECONDS)
     wait_until_done(worker, using=using)
     rows = Task.objects.using(using).filter(pk__in=called).values_list("pk", "result")

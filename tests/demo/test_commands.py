@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 from django.db import connection
+
+from ledgence_project.demo.remote import RemoteFigures
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 
@@ -56,7 +58,9 @@ def test_a_demonstration_that_cannot_end_fails_and_leaves_no_worker(database_url
 
 
 def test_the_benchmark_prints_every_figure_and_drops_its_database(database_url):
-    done = manage(database_url, "ledgence_bench", "--tasks", "200", "--slots", "2", "--grown", "500", "--json")
+    done = manage(
+        database_url, "ledgence_bench", "--tasks", "200", "--slots", "2", "--grown", "500", "--http", "--json"
+    )
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert set(figures) == {
@@ -70,7 +74,11 @@ def test_the_benchmark_prints_every_figure_and_drops_its_database(database_url):
         "cpu_us_per_task",
         "slots",
         "tasks",
+        "http",
     }
+    assert set(figures["http"]) == {field.name for field in fields(RemoteFigures)}
+    assert set(figures["http"]["cpu_us_per_task"]) == {"worker", "database", "server"}
+    assert figures["http"]["drain_per_s"] > 0
     assert figures["drain_per_s"] > 0
     assert set(figures["latency_ms"]) == {"p50", "p95", "p99"}
     assert set(figures["cpu_us_per_task"]) == {"worker", "database"}

@@ -14,6 +14,7 @@ from django.db import connection
 
 import ledgence
 from ledgence_project.demo.benchmark import Figures
+from ledgence_project.demo.remote import RemoteFigures
 from ledgence_project.embedded.environment import CHECKOUT
 from ledgence_worker.stopping import CLOSING_SECONDS, ExitCode
 from tests.docs.reading import DOCS, blocks, table
@@ -49,11 +50,12 @@ def test_every_log_line_is_one_of_the_code() -> None:
 
 def test_every_figure_of_the_benchmark_stands_there() -> None:
     assert [row["Figure"] for row in table(BENCH, "Figure")] == [field.name for field in fields(Figures)]
+    assert [row["Under `http`"] for row in table(BENCH, "Under `http`")] == [f.name for f in fields(RemoteFigures)]
 
 
 def test_the_benchmarks_options_stand_there() -> None:
     parser = load_command_class("ledgence_project.demo", "ledgence_bench").create_parser("manage.py", "ledgence_bench")
-    own = {"--tasks", "--slots", "--grown", "--json"}
+    own = {"--tasks", "--slots", "--grown", "--http", "--json"}
     assert own == set(re.findall(r"\[(--\w+)", BENCH.read_text()))
     assert own <= {option for action in parser._actions for option in action.option_strings}
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from argparse import Action
+from argparse import Action, ArgumentParser
 from dataclasses import fields
 from typing import Any
 
@@ -11,6 +11,7 @@ from django.core.management import load_command_class
 from ledgence.conf import LedgenceSettings
 from ledgence_project.embedded.environment import CHECKOUT
 from ledgence_worker import limits
+from ledgence_worker.connect import add_connect_options
 from ledgence_worker.lease import margin_seconds
 from tests.docs.reading import DOCS, table
 
@@ -19,7 +20,7 @@ PAGE = DOCS / "settings.md"
 DJANGOS = {"-h", "--help", "--version", "-v", "--verbosity", "--settings", "--pythonpath", "--traceback"}
 DJANGOS |= {"--no-color", "--force-color", "--skip-checks"}
 #: What the page says for a default that is none.
-NO_LIMIT = ("without limit", "none", "no", "all queues", "the host's name")
+NO_LIMIT = ("without limit", "none", "no", "all queues", "the host's name", "the database")
 
 
 def options_of(command: str) -> list[Action]:
@@ -58,6 +59,13 @@ def test_every_option_of_the_worker_stands_there_with_its_default() -> None:
             assert action.default in (None, [], "", False), name
         else:
             assert float(row["Default"]) == action.default, name
+
+
+def test_every_option_of_connect_stands_there() -> None:
+    connect = ArgumentParser(add_help=False)
+    add_connect_options(connect)
+    told = [row["Option of connect"] for row in table(PAGE, "Option of connect")]
+    assert told == [f"{action.option_strings[0]} {action.metavar}" for action in connect._actions]
 
 
 def test_the_other_commands_have_no_option_that_is_not_told() -> None:

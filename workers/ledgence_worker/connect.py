@@ -48,11 +48,19 @@ def _parser() -> ArgumentParser:
     connect = commands.add_parser(
         "connect",
         help="run tasks of a task service",
-        description="Run tasks of a task service. SIGTERM drains, a second one forces. " + EXIT_CODES,
+        description=f"Run tasks of a task service. SIGTERM drains, a second one forces. {EXIT_CODES}",
         epilog=f"The token, with the role work, is read from {TOKEN_VARIABLE}.",
     )
-    connect.add_argument("--server", required=True, metavar="URL", help="where the task service is, without /ledgence")
-    connect.add_argument(
+    add_connect_options(connect)
+    add_options(connect)
+    return parser
+
+
+def add_connect_options(parser: ArgumentParser) -> None:
+    """Add the options that only a worker without Django has."""
+    add = parser.add_argument
+    add("--server", required=True, metavar="URL", help="where the task service is: what stands before /ledgence/v1/")
+    add(
         "--import",
         dest="modules",
         action="append",
@@ -60,11 +68,7 @@ def _parser() -> ArgumentParser:
         metavar="MODULE",
         help="import this module, which registers programs; repeatable",
     )
-    connect.add_argument(
-        "--env", action="append", default=[], metavar="NAME", help="pass this variable on to programs; repeatable"
-    )
-    add_options(connect)
-    return parser
+    add("--env", action="append", default=[], metavar="NAME", help="pass this variable on to programs; repeatable")
 
 
 def _compose(options: Namespace) -> Worker:

@@ -22,6 +22,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--grown", type=int, default=benchmark.GROWN, metavar="N", help="finished tasks to add; 0 leaves that out"
         )
+        parser.add_argument("--http", action="store_true", help="measure over HTTP as well")
         parser.add_argument("--json", action="store_true", help="print nothing but the figures, on one line")
 
     def handle(self, **options: Any) -> None:
@@ -35,6 +36,7 @@ class Command(BaseCommand):
                 tasks=options["tasks"],
                 slots=options["slots"],
                 grown=options["grown"],
+                http=options["http"],
                 say=(lambda _: None) if options["json"] else self.stderr.write,
             )
         self.stdout.write(json.dumps(figures.as_dict(), indent=None if options["json"] else 2))

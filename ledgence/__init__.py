@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ledgence_worker import Backoff, Context, Outcome, Stopped, program
-from ledgence_worker.errors import Busy, Conflict, InvalidInput, LedgenceError, NotFound
+from ledgence_worker.errors import Busy, Conflict, InvalidInput, LedgenceError, NotFinished, NotFound, TaskFailed
 
 if TYPE_CHECKING:
     from ledgence.api import aget, asubmit, asubmit_many, get, submit, submit_many
-    from ledgence.handle import NotFinished, TaskFailed, TaskHandle
+    from ledgence.handle import TaskHandle
     from ledgence.models import State
     from ledgence.new_task import NewTask
     from ledgence.operations.cancel import CancelStatus
@@ -40,10 +40,10 @@ __all__ = [
 
 _LAZY = {
     **dict.fromkeys(("aget", "asubmit", "asubmit_many", "get", "submit", "submit_many"), "ledgence.api"),
-    **dict.fromkeys(("NotFinished", "TaskFailed", "TaskHandle"), "ledgence.handle"),
     "CancelStatus": "ledgence.operations.cancel",
     "NewTask": "ledgence.new_task",
     "State": "ledgence.models",
+    "TaskHandle": "ledgence.handle",
 }
 
 

@@ -14,22 +14,10 @@ from ledgence.models import Attempt, State, Task
 from ledgence.operations import operate
 from ledgence.operations.actions import Operator
 from ledgence.operations.cancel import CancelStatus, cancel
-from ledgence_worker.errors import InvalidInput, LedgenceError, NotFound
+from ledgence_worker.errors import InvalidInput, NotFinished, NotFound, TaskFailed
 
 # How often wait() looks: soon at first, then at least once a second.
 POLL_SECONDS = (0.01, 1.0)
-
-
-class TaskFailed(LedgenceError):
-    """The task ended without a result. ``outcome`` is "failed" or "cancelled"."""
-
-    def __init__(self, task_id: UUID, outcome: str, detail: str) -> None:
-        self.task_id, self.outcome = task_id, outcome
-        super().__init__(f"Task {task_id} {outcome}{detail}")
-
-
-class NotFinished(LedgenceError):
-    """The task is not terminal yet: wait for it, or ask again later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,6 @@ from ledgence_worker import wire
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.protocol import Acquire
 
-#: A request that carries one or more tasks to submit.
-SUBMIT_BYTES = 4 * 1024 * 1024
 #: A request that carries results: 8 MiB of JSON, which as text in JSON may take twice that, and reports.
 SETTLE_BYTES = 20 * 1024 * 1024
 COMMAND_BYTES = 1024 * 1024

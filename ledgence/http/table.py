@@ -1,7 +1,7 @@
 """Every endpoint of the task service: what it is called, who may call it, and what goes in and out."""
 
 from ledgence.http import health, tasks, work
-from ledgence.http.endpoint import SETTLE_BYTES, SUBMIT_BYTES, Endpoint, Lane
+from ledgence.http.endpoint import SETTLE_BYTES, Endpoint, Lane
 from ledgence.tokens import Role
 from ledgence_worker.bodies import (
     AcquireBody,
@@ -26,6 +26,7 @@ from ledgence_worker.bodies import (
     TaskResult,
     TaskStatus,
 )
+from ledgence_worker.limits import SUBMIT_BYTES
 from ledgence_worker.protocol import Acquired, Session
 
 SUBMIT = (Role.SUBMIT,)

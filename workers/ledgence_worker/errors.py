@@ -1,6 +1,7 @@
 """Errors of the task service: the same classes on every transport, one for each thing that a caller can do about it."""
 
 from typing import Final
+from uuid import UUID
 
 
 class LedgenceError(Exception):
@@ -53,6 +54,18 @@ class Unavailable(LedgenceError):
 
 #: With these, nothing that a worker session asks for is granted any more.
 SESSION_REFUSALS: Final = (SessionExpired, NotFound, Unauthenticated, Forbidden)
+
+
+class TaskFailed(LedgenceError):
+    """The task ended without a result. ``outcome`` is "failed" or "cancelled"."""
+
+    def __init__(self, task_id: UUID, outcome: str, detail: str) -> None:
+        self.task_id, self.outcome = task_id, outcome
+        super().__init__(f"Task {task_id} {outcome}{detail}")
+
+
+class NotFinished(LedgenceError):
+    """The task is not terminal yet: wait for it, or ask again later."""
 
 
 class InvalidResult(LedgenceError):

@@ -51,6 +51,8 @@ class Answer(NamedTuple):
     status: int
     content_type: str
     body: bytes
+    #: The header, as it was sent.
+    retry_after: str | None = None
 
 
 class Connection:
@@ -59,10 +61,10 @@ class Connection:
     It follows no redirects and knows no proxies of the environment: the address is all that counts.
     """
 
-    def __init__(self, address: Address, *, reply_bytes: int) -> None:
+    def __init__(self, address: Address, *, reply_bytes: int, context: ssl.SSLContext | None = None) -> None:
         self._address = address
         self._reply_bytes = reply_bytes
-        self._context = ssl.create_default_context() if address.is_secure else None
+        self._context = (context or ssl.create_default_context()) if address.is_secure else None
         self._http: HTTPConnection | None = None
         self._used_at = 0.0
 
@@ -83,7 +85,8 @@ class Connection:
         if response.will_close:
             self.close()
         self._used_at = time.monotonic()
-        return Answer(response.status, response.headers.get_content_type(), content)
+        told = response.headers
+        return Answer(response.status, told.get_content_type(), content, told.get("Retry-After"))
 
     def interrupt(self) -> None:
         """Make an exchange that waits on another thread fail at once."""

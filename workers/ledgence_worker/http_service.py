@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from ledgence_worker import limits, strict_json, wire
+from ledgence_worker import limits, wire
 from ledgence_worker.bodies import (
     AcquireBody,
     Done,
@@ -18,9 +18,9 @@ from ledgence_worker.bodies import (
     SettledAnswers,
     SettlementsBody,
 )
-from ledgence_worker.errors import InvalidInput, Unavailable
+from ledgence_worker.errors import Unavailable
 from ledgence_worker.http_connection import Connection, parse_address
-from ledgence_worker.problems import MEDIA_TYPE, error_of
+from ledgence_worker.http_replies import API_PATH, headers_of, read_answer
 from ledgence_worker.protocol import (
     Acquire,
     Acquired,
@@ -32,7 +32,6 @@ from ledgence_worker.protocol import (
     Settlement,
 )
 
-API_PATH: Final = "/ledgence/v1"
 #: What the service may take to answer, beside a wait.
 ANSWER_SECONDS: Final = 10.0
 #: 32 assignments of 1 MiB each, which as text in JSON may take twice that.
@@ -49,13 +48,7 @@ class HttpTaskService:
 
     def __init__(self, url: str, token: str) -> None:
         self._address = parse_address(url)
-        if not token.isascii() or not token.isprintable() or not token or " " in token:
-            raise InvalidInput("The token must be the text that 'manage.py ledgence_token issue' has printed.")
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Accept": "application/json",
-            "User-Agent": "ledgence-worker",
-        }
+        self._headers = headers_of(token, user_agent="ledgence-worker")
         self._local = threading.local()
         self._lock = threading.Lock()
         self._connections: list[Connection] = []
@@ -143,18 +136,10 @@ class HttpTaskService:
         if body is not None:
             content = wire.encode(body)
             headers["Content-Type"] = "application/json"
-        status, content_type, answer = self._connection().exchange(
+        answer = self._connection().exchange(
             method, f"{API_PATH}/sessions/{session_id}{path}", headers, content, ANSWER_SECONDS + wait
         )
-        try:
-            if content_type not in ("application/json", MEDIA_TYPE):
-                raise error_of(status, None)
-            document = strict_json.loads(answer, what="The reply", limit=REPLY_BYTES, depth=limits.JSON_DEPTH)
-            if status == 200 and content_type == "application/json":
-                return wire.read(kind, document, "reply")
-        except InvalidInput as error:
-            raise Unavailable(f"The reply cannot be read, so what it did is unknown: {error}") from error
-        raise error_of(status, document)
+        return read_answer(answer, kind, limit=REPLY_BYTES, depth=limits.JSON_DEPTH)
 
     def _connection(self) -> Connection:
         connection: Connection | None = getattr(self._local, "connection", None)

@@ -7,6 +7,8 @@ from ledgence_worker.errors import InvalidInput
 DATA_BYTES: Final = 1024 * 1024
 RESULT_BYTES: Final = 8 * 1024 * 1024
 REPORT_BYTES: Final = 8 * 1024 * 1024
+#: A request over HTTP that carries one or more tasks to submit.
+SUBMIT_BYTES: Final = 4 * 1024 * 1024
 JSON_DEPTH: Final = 64
 IDENTIFIER_BYTES: Final = 128
 KEY_BYTES: Final = 255

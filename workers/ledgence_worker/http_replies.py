@@ -1,0 +1,34 @@
+"""What both clients of the task service over HTTP share: where it is, who calls, and what its answers mean."""
+
+from typing import Any, Final
+
+from ledgence_worker import strict_json, wire
+from ledgence_worker.errors import InvalidInput, Unavailable
+from ledgence_worker.http_connection import Answer
+from ledgence_worker.problems import MEDIA_TYPE, error_of
+
+API_PATH: Final = "/ledgence/v1"
+JSON: Final = "application/json"
+
+
+def headers_of(token: str, *, user_agent: str) -> dict[str, str]:
+    """Return the headers of every request. Raises InvalidInput for a token that cannot be sent, without its text."""
+    if not token.isascii() or not token.isprintable() or not token or " " in token:
+        raise InvalidInput("The token must be the text that 'manage.py ledgence_token issue' has printed.")
+    return {"Authorization": f"Bearer {token}", "Accept": JSON, "User-Agent": user_agent}
+
+
+def read_answer(answer: Answer, kind: Any, *, statuses: tuple[int, ...] = (200,), limit: int, depth: int) -> Any:
+    """Return the value of type ``kind`` that an answer tells, of at most ``limit`` bytes and ``depth`` levels.
+
+    Raises the error that it tells instead, and Unavailable for whatever is not the service's own whole answer.
+    """
+    if answer.content_type not in (JSON, MEDIA_TYPE):
+        raise error_of(answer.status, None)
+    try:
+        document = strict_json.loads(answer.body, what="The reply", limit=limit, depth=depth)
+        if answer.status in statuses and answer.content_type == JSON:
+            return wire.read(kind, document, "reply")
+    except InvalidInput as error:
+        raise Unavailable(f"The reply cannot be read, so what it did is unknown: {error}") from error
+    raise error_of(answer.status, document if answer.content_type == MEDIA_TYPE else None)

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -13,7 +14,12 @@ from psycopg import sql
 @pytest.fixture
 def database_url(transactional_db: None) -> str:
     """Return the test database's address: what a test started elsewhere must find has to be committed."""
-    settings = connection.settings_dict
+    return address_of(connection)
+
+
+def address_of(database: Any) -> str:
+    """Return the address of a connection's database, as DATABASE_URL has it."""
+    settings = database.settings_dict
     login = quote(settings["USER"], safe="")
     if settings["PASSWORD"]:
         login += ":" + quote(settings["PASSWORD"], safe="")

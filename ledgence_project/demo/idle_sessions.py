@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from ledgence_worker.connect import TOKEN_VARIABLE
-from ledgence_worker.http_service import API_PATH
+from ledgence_worker.http_replies import API_PATH
 
 WAIT_SECONDS = 20.0
 

@@ -34,7 +34,8 @@ from ledgence_worker import wire
 from ledgence_worker.bodies import NewTaskBody
 from ledgence_worker.connect import TOKEN_VARIABLE
 from ledgence_worker.http_connection import Connection, parse_address
-from ledgence_worker.http_service import API_PATH, REPLY_BYTES
+from ledgence_worker.http_replies import API_PATH
+from ledgence_worker.http_service import REPLY_BYTES
 from ledgence_worker.programs import Program
 
 IDLE_SESSIONS = 200
@@ -106,7 +107,7 @@ def run_server() -> Iterator[tuple[psutil.Process, str]]:
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
         number, port = listening.fileno(), listening.getsockname()[1]
         options = ["--worker-class", "asgi", "--workers", "1", "--bind", f"fd://{number}", "--keep-alive", "75"]
-        quiet = ["--log-level", "warning", "--no-control-socket"]
+        quiet = ["--graceful-timeout", "2", "--log-level", "warning", "--no-control-socket"]
         command = [sys.executable, "-m", "gunicorn", *options, *quiet, "ledgence_project.asgi:application"]
         process = subprocess.Popen(command, pass_fds=[number], cwd=MANAGE.parent)
         try:

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,22 +40,35 @@ def serving(
     with socket.create_server(("127.0.0.1", port), backlog=1024, reuse_port=False) as listening:
         number, port = listening.fileno(), listening.getsockname()[1]
         command = [sys.executable, "-m", "gunicorn", "--worker-class", "asgi", "--bind", f"fd://{number}"]
-        command += ["--keep-alive", "75", "--log-level", "warning", "--no-control-socket", *options]
+        command += [
+            "--keep-alive",
+            "75",
+            "--graceful-timeout",
+            "2",
+            "--log-level",
+            "warning",
+            "--no-control-socket",
+            *options,
+        ]
         own = {"DATABASE_URL": database_url, "DEBUG": "true", "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'workers'}"}
         process = subprocess.Popen(
             [*command, "ledgence_project.asgi:application"],
             pass_fds=[number],
             cwd=CHECKOUT,
             env=os.environ | own | dict(environment or {}),
+            start_new_session=True,
         )
     server = Server(url=f"http://127.0.0.1:{port}", port=port, process=process)
     try:
         await_health(server)
         yield server
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(timeout=30)
+        try:
+            server.end()
+        finally:
+            # Its own processes are in its group; a dead leader keeps none of them.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def await_health(server: Server) -> None:

@@ -1,7 +1,9 @@
 """Who acts on the ledger in tests: submitters, workers with a session, operators; and what is seen of the tasks."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 from django.db import connections
@@ -72,6 +74,36 @@ def raised(*classes: str, message: str = "no") -> ErrorReport:
     return ErrorReport(classes=classes, message=message, traceback="")
 
 
+class Ledger(Protocol):
+    """How a worker reaches the ledger: the operations, or something that stands before them."""
+
+    def open_session(self, command: OpenSession) -> object: ...
+    def acquire(self, command: Acquire, search: DueSearch, *, record_empty: bool) -> Acquired | None: ...
+    def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]: ...
+    def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]: ...
+    def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]: ...
+    def authorize(self, session_id: UUID, owners: Sequence[Owner]) -> list[Authorization]: ...
+
+
+class Operations:
+    """The operations, called in this process."""
+
+    def __init__(self, using: str) -> None:
+        self.open_session = partial(open_session, using=using)
+        self.settle = partial(settle, using=using)
+        self.release = partial(release, using=using)
+        self.renew = partial(renew, using=using)
+        self.authorize = partial(authorize, using=using)
+        self._using = using
+
+    def acquire(self, command: Acquire, search: DueSearch, *, record_empty: bool) -> Acquired | None:
+        return acquire(command, using=self._using, search=search, record_empty=record_empty)
+
+
+#: Makes what workers reach the ledger by, on a database. Other transports run the same tests.
+transport: ContextVar[Callable[[str], Ledger]] = ContextVar("transport", default=Operations)
+
+
 class Worker:
     """One worker session, which counts its channel's sequences as a worker process does."""
 
@@ -102,7 +134,8 @@ class Worker:
             exclude_queues=tuple(exclude_queues),
             catalogue=catalogue,
         )
-        open_session(self.opening, using=using)
+        self.ledger = transport.get()(using)
+        self.ledger.open_session(self.opening)
 
     def send(
         self,
@@ -121,7 +154,7 @@ class Worker:
             capacity=capacity,
             settlements=tuple(settlements),
         )
-        return acquire(command, using=self.using, search=self.search, record_empty=record_empty)
+        return self.ledger.acquire(command, self.search, record_empty=record_empty)
 
     def acquire(self, capacity: int = 1, *, settlements: Sequence[Settlement] = ()) -> list[Assignment]:
         """Acquire with the next sequence."""
@@ -150,18 +183,18 @@ class Worker:
         result: str | None = "null",
         **report: Any,
     ) -> Settled:
-        [answer] = settle(self.session_id, [settlement_of(item, outcome, result=result, **report)], using=self.using)
+        [answer] = self.ledger.settle(self.session_id, [settlement_of(item, outcome, result=result, **report)])
         return answer
 
     def release(self, *items: Assignment | Owner) -> list[Settled]:
-        return release(self.session_id, [owner_of(item) for item in items], using=self.using)
+        return self.ledger.release(self.session_id, [owner_of(item) for item in items])
 
     def renew(self, item: Assignment | Owner) -> Renewal:
-        [answer] = renew(self.session_id, [owner_of(item)], using=self.using)
+        [answer] = self.ledger.renew(self.session_id, [owner_of(item)])
         return answer
 
     def authorize(self, item: Assignment | Owner) -> Authorization:
-        [answer] = authorize(self.session_id, [owner_of(item)], using=self.using)
+        [answer] = self.ledger.authorize(self.session_id, [owner_of(item)])
         return answer
 
 

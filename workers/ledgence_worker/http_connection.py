@@ -67,6 +67,7 @@ class Connection:
         self._context = (context or ssl.create_default_context()) if address.is_secure else None
         self._http: HTTPConnection | None = None
         self._used_at = 0.0
+        self._is_interrupted = False
 
     def exchange(self, method: str, path: str, headers: dict[str, str], body: bytes | None, seconds: float) -> Answer:
         """Send a request and return its answer, within so many seconds and what its size takes.
@@ -76,11 +77,14 @@ class Connection:
         deadline = time.monotonic() + seconds + len(body or b"") / SLOWEST
         try:
             http = self._connected(deadline)
+            if self._is_interrupted:
+                raise InterruptedError("interrupted before it was sent")
             http.request(method, f"{self._address.path}{path}", body, headers)
             response = http.getresponse()
             content = self._read(response)
         except (OSError, HTTPException, ValueError) as error:
             self.close()
+            self._is_interrupted = False
             raise Unavailable(f"{method} {path} had no answer: {type(error).__name__}: {error}") from error
         if response.will_close:
             self.close()
@@ -90,6 +94,7 @@ class Connection:
 
     def interrupt(self) -> None:
         """Make an exchange that waits on another thread fail at once."""
+        self._is_interrupted = True
         http = self._http
         if http is not None and http.sock is not None:
             with contextlib.suppress(OSError):

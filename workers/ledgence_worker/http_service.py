@@ -18,7 +18,7 @@ from ledgence_worker.bodies import (
     SettledAnswers,
     SettlementsBody,
 )
-from ledgence_worker.errors import Unavailable
+from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.http_connection import Connection, parse_address
 from ledgence_worker.http_replies import API_PATH, headers_of, read_answer
 from ledgence_worker.protocol import (
@@ -85,25 +85,37 @@ class HttpTaskService:
             settlements=command.settlements,
         )
         requested_at = time.monotonic()
-        reply: Acquired
-        if command.wait_seconds and not self._interrupted.is_set():
+        if self._may_wait(command):
             try:
-                with self._lock:
-                    self._waiting = self._connection()
-                reply = self._call("POST", command.session_id, "/acquire", body, Acquired, wait=command.wait_seconds)
-                return reply
+                return self._acquire(command.session_id, body, command.wait_seconds)
             except Unavailable:
                 if not self._interrupted.is_set():
                     raise
             finally:
                 with self._lock:
                     self._waiting = None
-        # The worker stops: the same command without the wait tells what became of it.
-        again_at = time.monotonic()
-        reply = self._call("POST", command.session_id, "/acquire", replace(body, wait_seconds=0.0), Acquired)
-        return replace(reply, held_seconds=reply.held_seconds + again_at - requested_at)
+        # While the worker stops, the same command without the wait: it tells what became of the one that waited.
+        asked_at = time.monotonic()
+        reply = self._acquire(command.session_id, replace(body, wait_seconds=0.0))
+        return replace(reply, held_seconds=reply.held_seconds + asked_at - requested_at)
+
+    def _may_wait(self, command: Acquire) -> bool:
+        with self._lock:
+            # Looked at with the lock held, so that interrupt() comes before this or finds what waits.
+            if command.wait_seconds == 0 or self._interrupted.is_set():
+                return False
+            self._waiting = self._connection()
+            return True
+
+    def _acquire(self, session_id: UUID, body: AcquireBody, wait: float = 0.0) -> Acquired:
+        for settlement in body.settlements:
+            _check_result(settlement)
+        reply: Acquired = self._call("POST", session_id, "/acquire", body, Acquired, wait=wait)
+        return reply
 
     def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
+        for settlement in settlements:
+            _check_result(settlement)
         body = SettlementsBody(settlements=tuple(settlements))
         return list(self._call("POST", session_id, "/settle", body, SettledAnswers).settled)
 
@@ -134,7 +146,12 @@ class HttpTaskService:
         headers = dict(self._headers)
         content = None
         if body is not None:
-            content = wire.encode(body)
+            try:
+                content = wire.encode(body)
+            except ValueError as error:
+                raise InvalidInput(
+                    f"{method} {path}: the request, or a report in it, is not valid JSON: {error}."
+                ) from None
             headers["Content-Type"] = "application/json"
         answer = self._connection().exchange(
             method, f"{API_PATH}/sessions/{session_id}{path}", headers, content, ANSWER_SECONDS + wait
@@ -147,3 +164,13 @@ class HttpTaskService:
             connection = self._local.connection = Connection(self._address, reply_bytes=REPLY_BYTES)
             self._connections.append(connection)
         return connection
+
+
+def _check_result(settlement: Settlement) -> None:
+    """Refuse a result that no document can hold. Of a report, what cannot be sent is replaced."""
+    try:
+        (settlement.result or "").encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"settle {settlement.task_id}.{settlement.number}: result holds half of a surrogate pair."
+        ) from None

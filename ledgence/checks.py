@@ -13,6 +13,9 @@ from django.db import connections
 
 from ledgence.conf import LedgenceSettings, get_settings
 
+#: What checks of Ledgence alone are asked for with: ``manage.py check --tag ledgence``.
+TAG = "ledgence"
+
 #: The oldest PostgreSQL that the statements are tested on.
 POSTGRESQL_MIN = 15
 
@@ -20,7 +23,7 @@ POSTGRESQL_MIN = 15
 NEIGHBOUR = "ledgence-worker"
 
 
-@register("ledgence")
+@register(TAG)
 def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Check LEDGENCE, and that the database it names can hold the ledger; connects to nothing."""
     try:
@@ -65,7 +68,7 @@ def _check_connection(settings: LedgenceSettings) -> Iterator[CheckMessage]:
         )
 
 
-@register("ledgence")
+@register(TAG)
 def check_time_zones(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Check that times carry their zone: the ledger's are the database's, and must mean the same everywhere."""
     if django_settings.USE_TZ:
@@ -79,7 +82,7 @@ def check_time_zones(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[
     ]
 
 
-@register("ledgence")
+@register(TAG)
 def check_neighbour(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Check that no other product has put its code into this package."""
     if not (_is_installed(NEIGHBOUR) or _is_in_this_package("worker")):

@@ -23,6 +23,13 @@ def test_drain_ends_clean_when_nothing_is_left(site: Site) -> None:
     assert [task.result() for task in tasks] == list(range(100))
 
 
+def test_worker_imports_neither_addresses_nor_programs_of_the_project(site: Site) -> None:
+    task = site.submit("echo", 1)
+    worker = site.worker("--drain", ZOO_ADDRESSES="tests.faults.zoo.addresses")
+    assert worker.wait() == ExitCode.CLEAN
+    assert task.result() == 1
+
+
 @pytest.mark.slow
 def test_drain_waits_for_a_retry_that_follows_at_once(site: Site) -> None:
     task = site.submit("die", max_attempts=2)

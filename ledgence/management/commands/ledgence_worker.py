@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, SystemCheckError
 
+from ledgence.checks import TAG
 from ledgence.conf import get_settings
 from ledgence.foreground import EndRefused, NotStarted, run_once
 from ledgence.housekeeping import Housekeeping
@@ -23,6 +24,10 @@ BOOTSTRAP = "ledgence.bootstrap:load_programs"
 
 class Command(BaseCommand):
     help = f"Run tasks. Each runs in a managed process of its own; SIGTERM drains, a second one forces. {EXIT_CODES}"
+
+    # The project's other checks import its addresses, and with them views and programs, which a worker never does: its
+    # processes import programs. They stay with ``manage.py check``.
+    requires_system_checks = (TAG,)
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_options(parser)

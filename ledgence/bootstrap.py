@@ -11,7 +11,18 @@ def load_programs() -> Hooks:
     """Set Django up and import each installed app's ``tasks`` and ``programs`` modules, which register programs."""
     django.setup()
     autodiscover_modules("tasks", "programs")
-    return Hooks(before=(reset_queries, close_old_connections), after=(close_abandoned_connections,))
+    return Hooks(
+        before=(reset_queries, close_old_connections, close_dead_connections), after=(close_abandoned_connections,)
+    )
+
+
+def close_dead_connections() -> None:
+    """Close connections whose other end is gone. With CONN_HEALTH_CHECKS Django looks by itself, when one is used."""
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None or connection.settings_dict["CONN_HEALTH_CHECKS"]:
+            continue
+        if not connection.is_usable():
+            connection.close()
 
 
 def close_abandoned_connections() -> None:

@@ -44,8 +44,9 @@ def test_connections_that_die_again_and_again_under_load(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_program_whose_own_connection_dies_gets_a_new_one_with_the_next_attempt(site: Site) -> None:
-    worker = site.worker()
+@pytest.mark.parametrize("health_checks", ["on", "off"])
+def test_program_whose_own_connection_dies_gets_a_new_one_with_the_next_attempt(site: Site, health_checks: str) -> None:
+    worker = site.worker(LEDGENCE_CHILD_HEALTH_CHECKS=health_checks)
     asked = site.submit("ask-database")
     assert site.wait_for_end(asked) is State.SUCCEEDED
     with connection.cursor() as cursor:

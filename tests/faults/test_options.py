@@ -57,6 +57,19 @@ def test_processes_above_the_memory_limit_are_replaced(site: Site) -> None:
 
 
 @pytest.mark.slow
+def test_idle_processes_end_but_for_one(site: Site) -> None:
+    worker = site.worker("--idle-timeout", "0.5", concurrency=2)
+    tasks = [site.submit("wait", site.gate()) for _ in range(2)]
+    for task in tasks:
+        site.wait_for_start(task)
+    assert len(worker.children()) == 2
+    site.open(site.gate())
+    site.wait_until(lambda: len(worker.children()) == 1, "one process to be left")
+    assert site.wait_for_end(site.submit("echo")) is State.SUCCEEDED
+    assert worker.stop() == ExitCode.CLEAN
+
+
+@pytest.mark.slow
 def test_queue_that_is_not_served_keeps_its_work(site: Site) -> None:
     kept, run = site.submit("echo", queue="elsewhere"), site.submit("echo")
     worker = site.worker("--drain")

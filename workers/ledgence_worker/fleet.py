@@ -39,6 +39,9 @@ class Attendant(Protocol):
     def on_time_out(self, slot: Slot) -> None:
         """The attempt's deadline has passed."""
 
+    def on_idle(self, slot: Slot) -> None:
+        """The process has rested for as long as it may."""
+
     def on_unavailable(self, slot: Slot) -> None:
         """The process ends, or is being ended: it takes no further attempt."""
 
@@ -191,7 +194,7 @@ class Fleet:
     def _on_due(self, slot: Slot, now: float) -> None:
         is_overdue = slot.deadline is not None and slot.deadline <= now
         if slot.state is State.WARM:
-            self.dismiss(slot)
+            self._attendant.on_idle(slot)
         elif slot.state is State.RETIRING:
             slot.state = State.QUARANTINED
             self.set_due(slot, math.inf)

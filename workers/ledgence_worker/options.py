@@ -22,6 +22,13 @@ def add_options(parser: ArgumentParser) -> None:
     add("--grace", type=float, default=25.0, metavar="S", help="seconds to finish after SIGTERM (default 25)")
     add("--max-tasks-per-child", type=int, default=None, metavar="N", help="replace a process after N attempts")
     add("--max-rss", type=int, default=None, metavar="MB", help="replace a process above this resident memory")
+    add(
+        "--idle-timeout",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="end a process that has rested for S seconds, but for the last one (default 300)",
+    )
     add("--drain", action="store_true", help="exit 0 once nothing is queued or running")
     add(
         "--acquire-wait",
@@ -56,4 +63,5 @@ def pool_options(options: Mapping[str, Any]) -> dict[str, Any]:
         "concurrency": options["concurrency"],
         "max_tasks_per_child": options["max_tasks_per_child"],
         "max_rss_bytes": megabytes * 1024 * 1024 if megabytes is not None else None,
+        "idle_seconds": options["idle_timeout"],
     }

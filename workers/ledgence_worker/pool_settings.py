@@ -26,6 +26,7 @@ class PoolSettings:
     handshake_seconds: float = 60.0
     max_tasks_per_child: int | None = None
     max_rss_bytes: int | None = None
+    #: How long a process may rest before it ends; the last one that rests stays.
     idle_seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -36,3 +37,5 @@ class PoolSettings:
                 raise InvalidInput(f"{name} must be at least 1, not {value}.")
         for name in ("kill_after_seconds", "confirm_seconds", "handshake_seconds"):
             check_range(name, getattr(self, name), 0.001, 86_400)
+        if self.idle_seconds is not None:
+            check_range("idle_seconds", self.idle_seconds, 0.001, 31_536_000)

@@ -154,6 +154,13 @@ class ProcessPool:
         if slot.assignment is not None:
             self.stop(slot.assignment.task_id, slot.assignment.number, StopReason.TIME_OUT)
 
+    def on_idle(self, slot: Slot) -> None:
+        """Let a process go that long had nothing to do. The last one stays: it starts the next attempt at once."""
+        if len(self._available) > 1:
+            self._fleet.dismiss(slot)
+        else:
+            self._rest(slot)
+
     def on_unavailable(self, slot: Slot) -> None:
         """Give no attempt to a process that ends."""
         if slot in self._available:

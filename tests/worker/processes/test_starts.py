@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -155,12 +156,26 @@ def test_a_process_is_recycled_when_it_grows(open_pool: Opener, monkeypatch: pyt
     assert keeper.run("pid").result != small
 
 
-def test_an_idle_process_is_let_go(open_pool: Opener) -> None:
-    keeper = open_pool(idle_seconds=0.2)
-    pid = int(keeper.run("pid").result or "")
-    keeper.until(lambda: not is_alive(pid), "the end of the idle process")
-    keeper.until(lambda: keeper.pool.free == 1, "the slot")
-    assert int(keeper.run("pid").result or "") != pid
+def test_idle_processes_are_let_go_but_for_the_last(open_pool: Opener) -> None:
+    keeper = open_pool(concurrency=3, idle_seconds=0.2)
+    pids = {int(keeper.end_of(work).result or "") for work in [keeper.start("pid") for _ in range(3)]}
+    assert len(pids) == 3
+    keeper.until(lambda: len(living(pids)) == 1, "the end of the idle processes")
+    keeper.until(lambda: keeper.pool.free == 3, "the slots")
+    [left] = living(pids)
+    for _ in range(2):
+        # Its time is over once more, and it is still there.
+        keeper.until(passed(0.3), "another rest")
+        assert int(keeper.run("pid").result or "") == left
+
+
+def living(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if is_alive(pid)}
+
+
+def passed(seconds: float) -> Callable[[], bool]:
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() >= until
 
 
 def test_the_environment_is_an_allow_list(open_pool: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +200,7 @@ def test_settings_are_checked() -> None:
         {"max_tasks_per_child": 0},
         {"max_rss_bytes": -1},
         {"kill_after_seconds": float("nan")},
+        {"idle_seconds": 0},
     )
     for wrong in wrongs:
         with pytest.raises(InvalidInput):

@@ -12,8 +12,8 @@ from ledgence_project.embedded.environment import CHECKOUT
 
 TAIL = 12_000
 SUITE_SECONDS = 600.0
-#: The operations, and a few real workers, which take longer.
-SUITE = ("tests/ledger", "tests/faults/test_kill.py", "tests/faults/test_cancel.py", "-m", "not slow")
+#: The operations and admin, and a few real workers, which take longer.
+SUITE = ("tests/ledger", "tests/admin", "tests/faults/test_kill.py", "tests/faults/test_cancel.py", "-m", "not slow")
 
 
 def run_suite(

@@ -10,6 +10,8 @@ from tests.docs.reading import DOCS, PAGES, README, defined_in, named_tests, tab
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HOLDER = "Held by"
+#: Titles of tables that say what there is; the invariants have a test of their own.
+NO_RULES = {"Row", "Invariant"}
 
 
 def name_of(page: Path) -> str:
@@ -29,9 +31,9 @@ def test_every_named_test_exists(page: Path) -> None:
 
 
 def test_every_rule_of_the_design_names_a_test_that_holds_it() -> None:
-    rules = [row for rows in tables(DOCS / "design.md") for row in rows if HOLDER in row]
+    rules = [row for rows in tables(DOCS / "design.md") for row in rows if not row.keys() & NO_RULES]
     assert len(rules) > 40
-    assert [row for row in rules if not named_tests(row[HOLDER])] == []
+    assert [row for row in rules if not named_tests(row.get(HOLDER, ""))] == []
 
 
 def test_every_invariant_stands_in_the_design() -> None:

@@ -129,6 +129,8 @@ class Arena:
                 races += 1
                 how = f"{one} {'broken off' if pair.broken else 'stopped'} after statement {stop}, against {pair.other}"
                 wrong += [f"{how}: {line}" for line in self.judge(pair, seen, expected)]
+            else:
+                raise AssertionError(f"{one} has {STOPS_MAX - 1} statements or more: raise STOPS_MAX.")
         assert races > 0
         assert not wrong, "\n".join(wrong)
 

@@ -85,6 +85,25 @@ def test_while_it_takes_work_what_it_got_is_given_back_at_once(site: Site, datab
     assert not site.starts()
 
 
+def test_while_it_settles_it_stays_until_the_end_is_accepted(site: Site, database_url: str) -> None:
+    worker = site.worker()
+    task = site.submit("wait", site.gate())
+    site.wait_for_start(task)
+    with psycopg.connect(database_url) as holder:
+        holder.execute("SELECT 1 FROM ledgence_lease FOR UPDATE")
+        site.open(site.gate())
+        site.wait_until(lambda: site.sessions(waiting=True), "the settlement to wait for the lease")
+        worker.send(signal.SIGTERM)
+        worker.wait_for_log("worker draining")
+        # It gives up after a second, and is sent again.
+        site.wait_until(lambda: not site.sessions(waiting=True), "the settlement to give up")
+        site.wait_until(lambda: site.sessions(waiting=True), "the settlement to wait again")
+        assert worker.is_running
+    assert worker.wait() == ExitCode.CLEAN
+    assert site.ends(task) == [(1, "succeeded")]
+    assert sum(site.starts().values()) == 1
+
+
 @short_lease
 @pytest.mark.slow
 def test_twice_forces_and_leaves_the_lease_to_expire(site: Site) -> None:

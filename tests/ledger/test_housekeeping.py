@@ -3,11 +3,13 @@
 import threading
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import OperationalError, connections
 
 from ledgence import housekeeping as module
 from ledgence.housekeeping import Housekeeping
-from tests.ledger.actors import USING, Worker, execute, submit_task
+from tests.ledger.actors import USING, Worker, execute, expire_leases, submit_task
+from tests.ledger.rivals import Rival
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,3 +78,17 @@ def test_an_outage_is_logged_ever_more_rarely(housekeeping, monkeypatch, caplog)
     housekeeping.run()
     assert len(turns) == 21
     assert [record.args[0] for record in caplog.records if "trying again" in record.msg] == [1, 2, 4, 8, 16]
+
+
+def test_once_ends_what_has_expired_and_says_in_a_line_what_is_in_its_way(settings, capsys):
+    settings.LEDGENCE = {"LOCK_TIMEOUT_SECONDS": 0.05}
+    submit_task()
+    Worker().acquire(1)
+    expire_leases()
+    with Rival() as rival, rival.transaction():
+        rival.execute("select 1 from ledgence_attempt for update")
+        with pytest.raises(CommandError, match="expire: another transaction holds a row") as caught:
+            call_command("ledgence_recover", once=True)
+    assert caught.value.returncode == 1
+    call_command("ledgence_recover", once=True)
+    assert capsys.readouterr().out == "expired=1\n"

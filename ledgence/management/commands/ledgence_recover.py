@@ -3,12 +3,13 @@
 import signal
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ledgence.conf import get_settings
 from ledgence.housekeeping import Housekeeping
 from ledgence.management.logs import show_logs
 from ledgence.operations.expire import expire
+from ledgence_worker.errors import Busy
 
 
 class Command(BaseCommand):
@@ -21,7 +22,10 @@ class Command(BaseCommand):
         show_logs()
         using = get_settings().database
         if options["once"]:
-            self.stdout.write(f"expired={expire(using=using)}")
+            try:
+                self.stdout.write(f"expired={expire(using=using)}")
+            except Busy as error:
+                raise CommandError(str(error)) from error
             return
         housekeeping = Housekeeping(using)
         for number in (signal.SIGTERM, signal.SIGINT):

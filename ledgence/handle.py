@@ -88,6 +88,14 @@ class TaskHandle:
         operator = Operator(action_id=uuid4(), name=name, reason=reason)
         return operate.requeue({self.id: revision}, operator, using=self.using)[str(self.id)]
 
+    async def astate(self) -> State:
+        """Return the state now, as ``state`` does."""
+        return await sync_to_async(lambda: self.state)()
+
+    async def aattempts(self) -> list[Attempt]:
+        """Return every attempt so far, as ``attempts`` does."""
+        return await sync_to_async(lambda: self.attempts)()
+
     async def aresult(self) -> Any:
         """Return the result, as result() does."""
         return await sync_to_async(self.result)()

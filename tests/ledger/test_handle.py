@@ -201,7 +201,9 @@ def test_the_asynchronous_twins_do_the_same():
             await handle.aresult()
         with pytest.raises(NotFinished):
             await handle.await_(0.01)
+        assert (await other.astate(), await other.aattempts()) == (State.QUEUED, [])
         assert await other.acancel() == "cancelled"
+        assert [(a.number, a.outcome) for a in await other.aattempts()] == [(1, "cancelled")]
         assert await other.arequeue(reason="r") == "requeued"
         return handle
 

@@ -176,6 +176,20 @@ def test_what_became_undue_after_the_look_is_not_handed_out(clock: FrozenClock, 
     assert state_of(task) == "queued"
 
 
+@pytest.mark.django_db(transaction=True)
+def test_authority_counts_from_after_a_wait(settings):
+    settings.LEDGENCE = {"LOCK_TIMEOUT_SECONDS": 10}
+    worker, task = Worker(), submit_task()
+    with Rival() as rival:
+        with transaction.atomic():
+            execute("lock table ledgence_lease in share mode")
+            taking = rival.begin(worker.acquire_one)
+            rival.wait_until_blocked(taking)
+            [(waiting_at,)] = execute("select clock_timestamp()")
+        assert taking.result(20).task_id == task
+    assert Attempt.objects.get().claimed_at > waiting_at
+
+
 def test_a_time_in_the_past_means_now_and_is_no_way_to_the_front(clock: FrozenClock, worker: Worker):
     first = submit_task()
     clock.advance(seconds=1)

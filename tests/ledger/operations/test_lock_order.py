@@ -93,6 +93,22 @@ def test_opposite_orders_end_without_a_deadlock(settings, name, table, held, end
     assert_audit_clean()
 
 
+def test_a_cancellation_that_waits_for_an_intent_holds_no_lease(settings):
+    """Intents come before leases, whatever the order of the tasks: whoever has the intent may want the lease next."""
+    settings.LEDGENCE = {"LOCK_TIMEOUT_SECONDS": 10}
+    [queued] = submit_tasks(1, priority=-1)
+    [active] = submit_tasks(1)
+    Worker().acquire(1)
+    with Rival() as rival:
+        with transaction.atomic():
+            lock_row("ledgence_deliveryintent", queued)
+            cancelling = rival.begin(lambda: cancel([active, queued], using=USING))
+            rival.wait_until_blocked(cancelling)
+            execute("select 1 from ledgence_lease where task_id = %s for update nowait", [active])
+        assert cancelling.result(20) == {queued: "cancelled", active: "requested"}
+    assert_audit_clean()
+
+
 def lock_row(table: str, task: UUID) -> None:
     column = "id" if table == "ledgence_task" else "task_id"
     execute(f"select 1 from {table} where {column} = %s for update", [task])  # noqa: S608 - the names above

@@ -28,9 +28,13 @@ _kept: list[object] = []
 
 def note(event: CloudEvent, text: str = "") -> None:
     """Tell the test, by the file that it named, that the program has come so far."""
-    path = Path(_data(event)["path"])
+    _write_whole(Path(_data(event)["path"]), text or str(os.getpid()))
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that is never seen empty."""
     part = path.with_suffix(".part")
-    part.write_text(text or str(os.getpid()))
+    part.write_text(text)
     part.rename(path)
 
 
@@ -453,7 +457,7 @@ def slow_after_first() -> None:
     if not path.exists():
         path.touch()
         return
-    Path(f"{path}.starting").write_text(str(os.getpid()))
+    _write_whole(Path(f"{path}.starting"), str(os.getpid()))
     while path.exists():
         time.sleep(0.01)
 

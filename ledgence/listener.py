@@ -13,7 +13,7 @@ import psycopg
 from django.db import Error
 
 from ledgence import hints, sql
-from ledgence.worker_connections import WorkerConnections
+from ledgence.worker_connections import Connections
 
 logger = logging.getLogger("ledgence.listener")
 
@@ -32,7 +32,7 @@ class Listener:
 
     def __init__(
         self,
-        connections: WorkerConnections,
+        connections: Connections,
         *,
         concerns: Callable[[set[str]], bool],
         on_cancel: Callable[[], None],

@@ -21,7 +21,7 @@ from ledgence.operations.sessions import close_session, extend_session, open_ses
 from ledgence.operations.settle import release, settle
 from ledgence.served_queues import ServedQueues
 from ledgence.transitions import sqlstate
-from ledgence.worker_connections import WorkerConnections
+from ledgence.worker_connections import Connections, WorkerConnections
 from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.protocol import (
     Acquire,
@@ -53,9 +53,16 @@ class DatabaseTaskService:
     ``listen`` uses try_acquire() and waits in a way of its own.
     """
 
-    def __init__(self, using: str, *, on_cancel: Callable[[], None] = lambda: None, listen: bool = True) -> None:
+    def __init__(
+        self,
+        using: str,
+        *,
+        on_cancel: Callable[[], None] = lambda: None,
+        listen: bool = True,
+        connections: Connections | None = None,
+    ) -> None:
         self.using = using
-        self._connections = WorkerConnections(using)
+        self._connections: Connections = connections or WorkerConnections(using)
         #: Called by the listener, at a hint that owners of leases should renew at once.
         self.on_cancel = on_cancel
         self._queues = ServedQueues(using)

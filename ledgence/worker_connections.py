@@ -3,7 +3,7 @@
 import copy
 import threading
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import connections
 from django.db.utils import load_backend
@@ -53,6 +53,29 @@ def tune(settings: dict[str, Any], *, role: str, pooled: bool) -> dict[str, Any]
     if not pooled:
         options["options"] = f"{options.get('options', '')} {STARTUP} -c lock_timeout={lock_timeout()}".strip()
     return tuned
+
+
+class Connections(Protocol):
+    """Who gives the calling thread its connection under the alias."""
+
+    def use(self, role: str) -> Any:
+        """Return the calling thread's connection; the first role of a thread is the name that the server shows."""
+
+    def close(self) -> None:
+        """Close what it has made."""
+
+
+class RequestConnections:
+    """Gives each thread the connection that Django manages for it: closed with the request, or kept for the next."""
+
+    def __init__(self, using: str) -> None:
+        self.using = using
+
+    def use(self, role: str) -> Any:
+        return connections[self.using]
+
+    def close(self) -> None:
+        """Leave them to Django."""
 
 
 class WorkerConnections:

@@ -134,10 +134,10 @@ class Call:
         self._request.is_last = is_last
         with self._service.calling("http"):
             reply = self._head.endpoint.handler(self._request)
-        if reply is not None and self._head.endpoint.name == "open_session":
-            # An id that was used in another scope is answered like any that is not one's own.
-            _check_session(self._request)
-        return reply
+            if self._head.endpoint.name == "open_session":
+                # An id that was used in another scope is answered like any that is not one's own.
+                _check_session(self._request)
+            return reply
 
 
 def _authenticate(head: Head, *, using: str) -> Scope | None:

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from functools import cache
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
@@ -12,6 +13,7 @@ from ledgence.conf import get_settings
 from ledgence.http.call import Call, Head, Refused, check_size, explain, finish, read_head, request_id_of
 from ledgence.http.endpoint import Reply
 from ledgence.service import DatabaseTaskService
+from ledgence.worker_connections import RequestConnections
 
 WAIT_SECONDS_MAX = 1.0
 #: How often a request that waits looks again.
@@ -21,6 +23,7 @@ READ_BYTES = 64 * 1024
 BODY_SECONDS = 30.0
 
 
+@transaction.non_atomic_requests(using=get_settings().database)
 @csrf_exempt
 def answer(request: HttpRequest, path: str) -> HttpResponse:
     """Answer one request of the API. Tokens authenticate it, not sessions, so it needs no CSRF token."""
@@ -41,7 +44,8 @@ def answer(request: HttpRequest, path: str) -> HttpResponse:
 @cache
 def _service(process: int) -> DatabaseTaskService:
     """Return the process's own: connections must not be shared over a fork."""
-    return DatabaseTaskService(get_settings().database, listen=False)
+    using = get_settings().database
+    return DatabaseTaskService(using, listen=False, connections=RequestConnections(using))
 
 
 def _reply(call: Call, head: Head, request: HttpRequest) -> Reply:

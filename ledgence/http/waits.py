@@ -6,6 +6,7 @@ over, and records their empty answers in one statement: so a thousand idle worke
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,8 @@ class Waits:
         self._turns: asyncio.Task[None] | None = None
         self._looks: asyncio.Task[None] | None = None
         self.is_stopping = False
+        self._heard: set[str] = set()
+        self._hearing = threading.Lock()
 
     @property
     def count(self) -> int:
@@ -85,7 +88,12 @@ class Waits:
 
     def hear(self, words: set[str]) -> bool:
         """Take a hint, on the listener's thread; the waits that it concerns look again."""
-        self._loop.call_soon_threadsafe(self._wake_served, words)
+        with self._hearing:
+            is_first = not self._heard
+            self._heard |= words
+        # Hints that come faster than the loop turns are taken together: each costs a look at every session.
+        if is_first:
+            self._loop.call_soon_threadsafe(self._wake_served)
         return False
 
     def stop(self) -> None:
@@ -163,7 +171,9 @@ class Waits:
         with self._service.calling("http"):
             served.refresh(session_id)
 
-    def _wake_served(self, words: set[str]) -> None:
+    def _wake_served(self) -> None:
+        with self._hearing:
+            words, self._heard = self._heard, set()
         concerned = set()
         for session_id, known in self._sessions.items():
             if known.served.concern(words):

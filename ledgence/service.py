@@ -71,6 +71,7 @@ class DatabaseTaskService:
             self.listen(self._queues.concern)
         self._interrupted = threading.Event()
         self._searches: OrderedDict[tuple[UUID, int], DueSearch] = OrderedDict()
+        self._searches_lock = threading.Lock()
 
     def listen(self, concerns: Callable[[set[str]], bool]) -> None:
         """Begin to listen for hints; ``concerns`` is asked on the listener's thread whether one ends a wait here."""
@@ -116,11 +117,12 @@ class DatabaseTaskService:
 
     def _search(self, command: Acquire) -> DueSearch:
         key = command.session_id, command.channel
-        search = self._searches.setdefault(key, DueSearch())
-        self._searches.move_to_end(key)
-        if len(self._searches) > SEARCHES_MAX:
-            self._searches.popitem(last=False)
-        return search
+        with self._searches_lock:
+            search = self._searches.setdefault(key, DueSearch())
+            self._searches.move_to_end(key)
+            if len(self._searches) > SEARCHES_MAX:
+                self._searches.popitem(last=False)
+            return search
 
     def _wait_for_work(self, command: Acquire, heard: int, deadline: float) -> None:
         """Return at a hint, at the deadline, when interrupted, or when a probe finds due work."""

@@ -5,4 +5,4 @@ from django.urls import re_path
 from ledgence.http.views import answer
 
 app_name = "ledgence"
-urlpatterns = [re_path(r"^v1/(?P<path>.*)$", answer, name="task-service")]
+urlpatterns = [re_path(r"^v1/(?P<path>(?s:.*))\Z", answer, name="task-service")]

@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from ledgence.http.parameters import Parameter
 from ledgence.service import DatabaseTaskService
 from ledgence.tokens import Role, Scope
 from ledgence_worker import wire
-from ledgence_worker.errors import InvalidInput
 from ledgence_worker.protocol import Acquire
 
 #: A request that carries results: 8 MiB of JSON, which as text in JSON may take twice that, and reports.
@@ -45,7 +45,8 @@ class Request:
     scope: Scope | None
     #: What the address names: the id of a task or session.
     id: UUID | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
+    #: The parameters that were given, as their Parameters read them.
+    query: Mapping[str, Any] = field(default_factory=dict)
     #: The body, of the endpoint's type.
     body: Any = None
     #: False while the request may still wait: then a handler that has nothing yet answers None.
@@ -91,8 +92,7 @@ class Endpoint:
     lane: Lane = Lane.TASKS
     body: type | None = None
     body_bytes: int = COMMAND_BYTES
-    #: Parameters of the query, each with what it is.
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Parameter] = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
     #: For an endpoint that may wait: how long its request wants to, in seconds, and for what.
     wait: Callable[[Request], tuple[float, Topic]] | None = None
@@ -101,18 +101,3 @@ class Endpoint:
 def answer(value: object, *, status: int = 200) -> Reply:
     """Make a reply of one of the types in ledgence_worker.bodies or protocol."""
     return Reply(status=status, body=wire.encode(value))
-
-
-def number_of(query: Mapping[str, str], name: str, default: float, low: float, high: float) -> float:
-    """Read a number of the query. Raises InvalidInput."""
-    text = query.get(name)
-    if text is None:
-        return default
-    try:
-        # ASCII alone: float() takes digits of every script, and underscores.
-        value = float(text) if text.isascii() and "_" not in text else float("nan")
-    except ValueError:
-        value = float("nan")
-    if not low <= value <= high:
-        raise InvalidInput(f"query: {name} must be a number from {low:g} to {high:g}, not {text[:40]!r}.")
-    return value

@@ -2,6 +2,7 @@
 
 from ledgence import sql
 from ledgence.http.endpoint import Reply, Request, answer
+from ledgence.http.replies import detail_of
 from ledgence_worker.bodies import Health
 from ledgence_worker.errors import LedgenceError
 
@@ -27,7 +28,7 @@ def _reasons(request: Request) -> list[str]:
         with request.service.calling("health"):
             [(overdue,)] = sql.run("find_overdue", request.using)
     except LedgenceError as error:
-        return [f"database: {error}"]
+        return [f"database: {detail_of(error)}"]
     if overdue is None or overdue <= OVERDUE_SECONDS:
         return []
     return [

@@ -20,13 +20,16 @@ class Lanes:
             lane: ThreadPoolExecutor(count, thread_name_prefix=f"ledgence-{lane}") for lane, count in THREADS.items()
         }
         self._counts = dict.fromkeys(THREADS, 0)
+        self._is_closed = False
 
     async def run[T](self, lane: Lane, function: Callable[[], T]) -> T:
         """Run a function to its end, whatever becomes of the caller. Raises Busy when too many stand before it."""
+        if self._is_closed:
+            raise Busy("This process stops; nothing was done. Send it again.")
         if self._counts[lane] >= QUEUE_MAX:
             raise Busy(f"{QUEUE_MAX} requests of this kind wait already; nothing was done. Send it again.")
-        self._counts[lane] += 1
         future = asyncio.get_running_loop().run_in_executor(self._pools[lane], function)
+        self._counts[lane] += 1
         # Counted until the function ends: a caller that hangs up leaves its work behind.
         future.add_done_callback(lambda _: self._leave(lane))
         return await asyncio.shield(future)
@@ -36,5 +39,6 @@ class Lanes:
 
     def close(self) -> None:
         """End the threads when they have finished what stands before them."""
+        self._is_closed = True
         for pool in self._pools.values():
             pool.shutdown(wait=False)

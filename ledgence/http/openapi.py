@@ -10,19 +10,19 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from ledgence.http.descriptions import COUNTS, RULES, TIME, VALUES, Schema
 from ledgence.http.endpoint import Endpoint, Lane, Reply
 from ledgence_worker.problems import MEDIA_TYPE, PROBLEMS
 from ledgence_worker.programs import Unset
-
-type Schema = dict[str, Any]
 
 SCALARS: dict[Any, Schema] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
     int: {"type": "integer"},
     float: {"type": "number"},
-    UUID: {"type": "string", "format": "uuid"},
-    datetime: {"type": "string", "format": "date-time"},
+    # In its one spelling.
+    UUID: {"type": "string", "format": "uuid", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
+    datetime: TIME,
     Any: {},
 }
 
@@ -71,8 +71,8 @@ def document(endpoints: Iterable[Endpoint]) -> Schema:
 
 def _operation(endpoint: Endpoint, schemas: dict[str, Schema]) -> Schema:
     parameters: list[Schema] = [
-        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
-        for name, text in endpoint.query.items()
+        {"name": name, "in": "query", "description": parameter.about, "schema": dict(parameter.schema)}
+        for name, parameter in endpoint.query.items()
     ]
     if "{id}" in endpoint.path:
         parameters.insert(0, {"name": "id", "in": "path", "required": True, "schema": SCALARS[UUID]})
@@ -154,7 +154,7 @@ def _schema(kind: Any, schemas: dict[str, Schema]) -> Schema:
 
 def _object(kind: Any, schemas: dict[str, Schema]) -> Schema:
     hints = get_type_hints(kind)
-    properties = {field.name: _schema(hints[field.name], schemas) for field in fields(kind)}
+    properties = {f.name: _member(kind.__name__, f.name, hints[f.name], schemas) for f in fields(kind)}
     required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
     return {
         "type": "object",
@@ -162,4 +162,12 @@ def _object(kind: Any, schemas: dict[str, Schema]) -> Schema:
         "properties": properties,
         "required": required,
         "additionalProperties": False,
+        **RULES.get(kind.__name__, {}),
     }
+
+
+def _member(owner: str, name: str, kind: Any, schemas: dict[str, Schema]) -> Schema:
+    schema = _schema(kind, schemas)
+    if (count := COUNTS.get((owner, name))) is not None:
+        return schema | {"maxItems": count}
+    return VALUES.get((owner, name), schema)

@@ -1,8 +1,11 @@
 """Every endpoint of the task service: what it is called, who may call it, and what goes in and out."""
 
-from ledgence.http import health, tasks, work
+from ledgence.http import health, parameters, tasks, work
+from ledgence.http.descriptions import INT_MAX
 from ledgence.http.endpoint import SETTLE_BYTES, Endpoint, Lane
+from ledgence.models import State
 from ledgence.tokens import Role
+from ledgence_worker import limits
 from ledgence_worker.bodies import (
     AcquireBody,
     AuthorizationAnswers,
@@ -68,13 +71,13 @@ TASKS = (
         roles=LOOK,
         reply=TaskPage,
         query={
-            "state": "Only tasks in this state.",
-            "queue": "Only tasks of this queue.",
-            "program": "Only tasks of this program.",
-            "idempotency_key": "Only the task with this idempotency key.",
-            "correlation_key": "Only tasks with this correlation key.",
-            "cursor": "The next_cursor of the page before.",
-            "limit": "How many tasks at most, 1 to 100.",
+            "state": parameters.one_of("Only tasks in this state.", State.values),
+            "queue": parameters.identifier("Only tasks of this queue."),
+            "program": parameters.text("Only tasks of this program."),
+            "idempotency_key": parameters.text("Only the task with this idempotency key."),
+            "correlation_key": parameters.text("Only tasks with this correlation key."),
+            "cursor": parameters.uuid("The next_cursor of the page before."),
+            "limit": parameters.whole_number("How many tasks at most.", 1, tasks.PAGE_MAX),
         },
     ),
     Endpoint(
@@ -94,7 +97,7 @@ TASKS = (
         handler=tasks.result,
         roles=LOOK,
         reply=TaskResult,
-        query={"wait": "How many seconds to wait for the end, 0 to 20."},
+        query={"wait": parameters.number("How many seconds to wait for the end.", 0, limits.WAIT_SECONDS_MAX)},
         wait=tasks.wait_for_end,
     ),
     Endpoint(
@@ -105,7 +108,11 @@ TASKS = (
         handler=tasks.attempts,
         roles=LOOK,
         reply=TaskAttempts,
-        query={"from": "The number of the first attempt to list; the next_number of the page before."},
+        query={
+            "from": parameters.whole_number(
+                "The number of the first attempt to list; the next_number of the page before.", 1, INT_MAX
+            )
+        },
     ),
     Endpoint(
         name="cancel",

@@ -11,13 +11,14 @@ from ledgence import sql
 from ledgence.api import submit_many
 from ledgence.conf import get_settings
 from ledgence.handle import last_error
-from ledgence.http.endpoint import Reply, Request, Topic, answer, number_of
+from ledgence.http.descriptions import TASKS_MAX
+from ledgence.http.endpoint import Reply, Request, Topic, answer
 from ledgence.models import Attempt, State, Task
 from ledgence.new_task import NewTask
 from ledgence.operations.actions import Operator
 from ledgence.operations.cancel import CancelStatus, cancel
 from ledgence.operations.operate import requeue
-from ledgence_worker import limits, wire
+from ledgence_worker import wire
 from ledgence_worker.bodies import (
     AttemptStatus,
     CancelAnswer,
@@ -35,10 +36,10 @@ from ledgence_worker.errors import InvalidInput, NotFound
 #: Tasks in one page, and how many are looked at for it.
 PAGE_MAX = 100
 WINDOW = 10_000
-BATCH_MAX = 1000
 #: Reports hold up to 50 KiB each.
 ATTEMPTS_PAGE = 100
-HIGHEST = UUID(int=2**128 - 1)
+#: Above every id.
+HIGHEST = str(UUID(int=2**128 - 1))
 
 
 def submit(request: Request) -> Reply:
@@ -50,8 +51,8 @@ def submit(request: Request) -> Reply:
 def submit_batch(request: Request) -> Reply:
     """Submit tasks, all or none."""
     tasks = request.body.tasks
-    if len(tasks) > BATCH_MAX:
-        raise InvalidInput(f"tasks: {len(tasks)} in one request; at most {BATCH_MAX} are accepted.")
+    if len(tasks) > TASKS_MAX:
+        raise InvalidInput(f"tasks: {len(tasks)} in one request; at most {TASKS_MAX} are accepted.")
     return answer(SubmittedTasks(tasks=tuple(_submit(request, tasks))))
 
 
@@ -108,13 +109,13 @@ def result(request: Request) -> Reply | None:
 
 def wait_for_end(request: Request) -> tuple[float, Topic]:
     """Tell how long the request may wait for the task's end."""
-    return number_of(request.query, "wait", 0.0, 0.0, limits.WAIT_SECONDS_MAX), request.named
+    return request.query.get("wait", 0.0), request.named
 
 
 def attempts(request: Request) -> Reply:
     """List the attempts of a task."""
     task = _find(request)
-    first = int(number_of(request.query, "from", 1, 1, 2**31 - 1))
+    first = request.query.get("from", 1)
     rows = list(
         Attempt.objects.using(request.using)
         .filter(task_id=task.pk, number__gte=first)
@@ -128,10 +129,7 @@ def attempts(request: Request) -> Reply:
 def list_tasks(request: Request) -> Reply:
     """List tasks, newest first."""
     query, scope = request.query, request.caller
-    limit = int(number_of(query, "limit", PAGE_MAX, 1, PAGE_MAX))
-    state = query.get("state")
-    if state is not None and state not in State.values:
-        raise InvalidInput(f"query: state must be one of {', '.join(State.values)}, not {state[:40]!r}.")
+    limit, state = query.get("limit", PAGE_MAX), query.get("state")
     if (queue := query.get("queue")) is not None:
         scope.require_queue(queue)
     queues = [queue] if queue is not None else sorted(scope.queues) or None
@@ -140,7 +138,7 @@ def list_tasks(request: Request) -> Reply:
         request.using,
         {
             "source": _source(query, state),
-            "cursor": _cursor(query.get("cursor")),
+            "cursor": query.get("cursor", HIGHEST),
             "window": WINDOW,
             "limit": limit,
             "tenant": scope.tenant,
@@ -164,10 +162,6 @@ def _source(query: Any, state: str | None) -> str:
     if "correlation_key" in query:
         return "correlation"
     return state if state in (State.QUEUED, State.ACTIVE) else "task"
-
-
-def _cursor(text: str | None) -> UUID:
-    return HIGHEST if text is None else wire.read(UUID, text, "query: cursor")
 
 
 def cancel_task(request: Request) -> Reply:

@@ -6,12 +6,15 @@ from dataclasses import replace
 from functools import cache
 
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
 
 from ledgence.conf import get_settings
-from ledgence.http.call import Call, Head, Refused, check_size, explain, finish, read_head, request_id_of
+from ledgence.http import body
+from ledgence.http.call import Call
 from ledgence.http.endpoint import Reply
+from ledgence.http.replies import Refused, explain, finish, request_id_of
+from ledgence.http.routing import Head, check_size, read_head
 from ledgence.service import DatabaseTaskService
 from ledgence.worker_connections import RequestConnections
 
@@ -19,8 +22,6 @@ WAIT_SECONDS_MAX = 1.0
 #: How often a request that waits looks again.
 POLL_SECONDS = 0.25
 READ_BYTES = 64 * 1024
-#: A body must be complete within this time.
-BODY_SECONDS = 30.0
 
 
 @transaction.non_atomic_requests(using=get_settings().database)
@@ -49,8 +50,7 @@ def _service(process: int) -> DatabaseTaskService:
 
 
 def _reply(call: Call, head: Head, request: HttpRequest) -> Reply:
-    if head.endpoint.roles:
-        call.authenticate()
+    call.admit()
     wanted, topic = call.read(_take_body(head, request))
     wait = min(wanted, WAIT_SECONDS_MAX)
     deadline = time.monotonic() + wait
@@ -63,13 +63,14 @@ def _reply(call: Call, head: Head, request: HttpRequest) -> Reply:
 
 def _take_body(head: Head, request: HttpRequest) -> bytes:
     """Read the body, counted while it arrives; what Django would accept at most does not matter here."""
-    deadline = time.monotonic() + BODY_SECONDS
-    parts: list[bytes] = []
-    size = 0
-    while part := request.read(READ_BYTES):
-        size += len(part)
-        check_size(head, size)
-        parts.append(part)
-        if time.monotonic() > deadline:
-            raise Refused(408, f"The body did not arrive within {BODY_SECONDS:g} s.")
-    return b"".join(parts)
+    deadline = time.monotonic() + body.BODY_SECONDS
+    taken = bytearray()
+    try:
+        while part := request.read(READ_BYTES):
+            check_size(head, len(taken) + len(part))
+            taken += part
+            if time.monotonic() > deadline:
+                raise Refused(408, f"The body did not arrive within {body.BODY_SECONDS:g} s.")
+    except UnreadablePostError:
+        raise Refused(408, "The body did not arrive whole.") from None
+    return bytes(taken)

@@ -5,10 +5,12 @@ over, and records their empty answers in one statement: so a thousand idle worke
 """
 
 import asyncio
+import logging
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -17,11 +19,14 @@ from uuid import UUID
 from ledgence import sql
 from ledgence.served_queues import ServedQueues
 from ledgence.service import DatabaseTaskService
-from ledgence_worker.errors import LedgenceError
+from ledgence_worker.errors import Busy, LedgenceError
 from ledgence_worker.protocol import Acquire
+
+logger = logging.getLogger("ledgence.http")
 
 #: How often waiting sessions are probed, with jitter so that processes do not ask in step.
 TURN_SECONDS = (0.8, 1.0)
+#: A shorter wait ends in time; the others with a turn, together.
 SHORT_SECONDS = 3.0
 #: How often the ends of tasks are looked for while somebody waits for one.
 END_SECONDS = 0.25
@@ -42,9 +47,10 @@ class News(Enum):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Waiting:
-    """One request that waits for work."""
+    """One request that waits for work. ``heard``: how many hints had concerned its session before it looked."""
 
     command: Acquire
+    heard: int
     deadline: float
     news: asyncio.Future[News]
 
@@ -55,10 +61,10 @@ class Known:
 
     served: ServedQueues
     asked_at: float
-    #: A hint concerned it since it last looked.
-    is_dirty: bool = True
-    #: By channel: the last sequence whose empty answer was recorded here.
-    empty: dict[int, int] = field(default_factory=dict)
+    #: How many hints concerned it.
+    heard: int = 0
+    #: By channel: the last sequence whose empty answer was recorded here, and ``heard`` before its last look.
+    empty: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 #: Runs a function on one of the process's threads.
@@ -77,9 +83,14 @@ class Waits:
         self._ends: dict[UUID, set[asyncio.Future[News]]] = {}
         self._turns: asyncio.Task[None] | None = None
         self._looks: asyncio.Task[None] | None = None
-        self.is_stopping = False
+        self._stopping = asyncio.Event()
         self._heard: set[str] = set()
         self._hearing = threading.Lock()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the process stops, so that nobody may wait."""
+        return self._stopping.is_set()
 
     @property
     def count(self) -> int:
@@ -93,45 +104,48 @@ class Waits:
             self._heard |= words
         # Hints that come faster than the loop turns are taken together: each costs a look at every session.
         if is_first:
-            self._loop.call_soon_threadsafe(self._wake_served)
+            # A loop that has ended has no waits.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._wake_served)
         return False
 
     def stop(self) -> None:
-        """End every wait, now and from here on: the process stops."""
-        self.is_stopping = True
-        self._tell(self._work, News.OVER)
+        """End every wait, now and from here on: the process stops. One turn records all empty answers."""
+        self._stopping.set()
         for waiting in self._ends.values():
-            for news in waiting:
-                _tell(news, News.OVER)
+            _tell(waiting, News.OVER)
 
     def may_skip(self, command: Acquire) -> bool:
-        """Whether a command need not look first: this process has just looked, and was told of nothing since."""
+        """Whether a command need not look first: a turn has just looked for it, and nothing was heard since."""
         known = self._sessions.get(command.session_id)
-        if known is None or known.is_dirty or command.settlements:
-            return False
-        return known.empty.get(command.channel) == command.sequence - 1
+        return known is not None and known.empty.get(command.channel) == (command.sequence - 1, known.heard)
 
-    def begin(self, session_id: UUID) -> None:
-        """Note, before a session looks for work, that every hint from now on concerns its next look."""
+    def begin(self, session_id: UUID) -> int:
+        """Return how many hints concerned a session so far. Ask before it looks: for_work() then misses none."""
+        known = self._know(session_id)
+        known.asked_at = time.monotonic()
+        return known.heard
+
+    def _know(self, session_id: UUID) -> Known:
         known = self._sessions.get(session_id)
         if known is None:
-            known = self._sessions[session_id] = Known(served=ServedQueues(self._service.using), asked_at=0.0)
-        known.asked_at, known.is_dirty = time.monotonic(), False
+            served = ServedQueues(self._service.using)
+            known = self._sessions[session_id] = Known(served=served, asked_at=time.monotonic())
+        return known
 
-    async def for_work(self, command: Acquire, deadline: float) -> News:
+    async def for_work(self, command: Acquire, heard: int, deadline: float) -> News:
         """Wait, after begin() and a look that found nothing, until there may be work or the deadline has passed."""
-        known = self._sessions[command.session_id]
+        known = self._know(command.session_id)
         if known.served.is_outdated:
             await self._run(lambda: self._refresh(known.served, command.session_id))
-        if self.is_stopping or known.is_dirty:
+        if self.is_stopping or known.heard != heard:
             return News.OVER if self.is_stopping else News.CHANGED
-        waiting = Waiting(command=command, deadline=deadline, news=self._loop.create_future())
+        waiting = Waiting(command=command, heard=heard, deadline=deadline, news=self._loop.create_future())
         self._work.add(waiting)
         if self._turns is None:
             self._turns = self._loop.create_task(self._take_turns())
         try:
             left = deadline - time.monotonic()
-            # Short waits end in time; the long ones end with a turn, together.
             async with asyncio.timeout(left if left < SHORT_SECONDS else left + TURN_SECONDS[1]):
                 news = await waiting.news
         except TimeoutError:
@@ -139,7 +153,7 @@ class Waits:
         finally:
             self._work.discard(waiting)
         if news is News.RECORDED:
-            known.empty[command.channel] = command.sequence
+            known.empty[command.channel] = command.sequence, heard
         return news
 
     async def for_end(self, task_id: UUID, deadline: float) -> News:
@@ -161,11 +175,10 @@ class Waits:
             if not waiting:
                 del self._ends[task_id]
 
-    def ended(self, task_ids: Sequence[UUID]) -> None:
+    def ended(self, task_ids: Iterable[UUID]) -> None:
         """Tell at once who waits for tasks that were settled by this process."""
         for task_id in task_ids:
-            for news in self._ends.get(task_id, ()):
-                _tell(news, News.CHANGED)
+            _tell(self._ends.get(task_id, ()), News.CHANGED)
 
     def _refresh(self, served: ServedQueues, session_id: UUID) -> None:
         with self._service.calling("http"):
@@ -177,48 +190,70 @@ class Waits:
         concerned = set()
         for session_id, known in self._sessions.items():
             if known.served.concern(words):
-                known.is_dirty = True
+                known.heard += 1
                 concerned.add(session_id)
-        self._tell({waiting for waiting in self._work if waiting.command.session_id in concerned}, News.CHANGED)
+        self._wake(concerned)
+
+    def _wake(self, sessions: set[UUID]) -> None:
+        _tell((one.news for one in self._work if one.command.session_id in sessions), News.CHANGED)
 
     async def _take_turns(self) -> None:
         """Probe for all sessions that wait, and end the waits whose time is over, until nobody waits any more."""
         try:
             while self._work:
-                await asyncio.sleep(random.uniform(*TURN_SECONDS))  # noqa: S311 - jitter is no secret
-                try:
-                    await self._turn()
-                except LedgenceError:
-                    # Each looks for itself, and tells its own caller what is wrong.
-                    self._tell(self._work, News.CHANGED)
+                pause = random.uniform(*TURN_SECONDS)  # noqa: S311 - jitter is no secret
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._stopping.wait()
+                await self._try_turn()
+                if self.is_stopping:
+                    return
         finally:
             self._turns = None
 
-    async def _turn(self) -> None:
+    async def _try_turn(self) -> None:
+        waiting = list(self._work)
+        try:
+            await self._turn(waiting)
+        except Busy:
+            # Nobody's news; the next turn comes soon, and who waits no longer than this tries for itself.
+            pass
+        except LedgenceError:
+            # Each looks for itself, and tells its own caller what is wrong.
+            _tell((one.news for one in waiting), News.CHANGED)
+        except Exception:
+            logger.exception("turn of the waits failed")
+            _tell((one.news for one in waiting), News.CHANGED)
+        if self.is_stopping:
+            _tell((one.news for one in waiting), News.OVER)
+
+    async def _turn(self, waiting: list[Waiting]) -> None:
         now = time.monotonic()
-        over = [waiting for waiting in self._work if waiting.deadline <= now]
-        rest = {waiting.command.session_id for waiting in self._work.difference(over)}
-        recorded, changed = await self._run(lambda: self._look([waiting.command for waiting in over], rest))
-        for waiting in over:
-            is_recorded = (waiting.command.session_id, waiting.command.channel) in recorded
-            _tell(waiting.news, News.RECORDED if is_recorded else News.OVER)
-        self._tell({waiting for waiting in self._work if waiting.command.session_id in changed}, News.CHANGED)
+        over = [one for one in waiting if one.deadline <= now or self.is_stopping]
+        sessions = set() if self.is_stopping else {one.command.session_id for one in waiting}
+        changed, recorded = await self._run(lambda: self._look(sessions, [one.command for one in over]))
+        self._wake(changed)
+        for one in over:
+            is_recorded = (one.command.session_id, one.command.channel) in recorded
+            _tell((one.news,), News.RECORDED if is_recorded else News.OVER)
         for session_id in [i for i, known in self._sessions.items() if known.asked_at < now - FORGET_SECONDS]:
             del self._sessions[session_id]
 
-    def _look(self, over: list[Acquire], sessions: set[UUID]) -> tuple[set[Any], set[UUID]]:
-        using, recorded, changed = self._service.using, set(), set()
+    def _look(self, sessions: set[UUID], over: Sequence[Acquire]) -> tuple[set[UUID], set[Any]]:
+        """Return the sessions that have due work, and the channels of the others whose empty answer was recorded."""
+        using, changed, recorded = self._service.using, set(), set()
         with self._service.calling("http"):
-            if over:
-                parameters = {
-                    "sessions": [command.session_id for command in over],
-                    "channels": [command.channel for command in over],
-                    "sequences": [command.sequence for command in over],
-                }
-                recorded = set(sql.run("record_empty_answers", using, parameters))
             if sessions:
                 changed = {row[0] for row in sql.run("find_sessions_to_wake", using, {"sessions": list(sessions)})}
-        return recorded, changed
+            # What has work to take is not answered with nothing.
+            if empty := [command for command in over if command.session_id not in changed]:
+                parameters = {
+                    "sessions": [command.session_id for command in empty],
+                    "channels": [command.channel for command in empty],
+                    "sequences": [command.sequence for command in empty],
+                }
+                recorded = set(sql.run("record_empty_answers", using, parameters))
+        return changed, recorded
 
     async def _look_for_ends(self) -> None:
         try:
@@ -227,7 +262,11 @@ class Waits:
                 tasks = list(self._ends)
                 try:
                     self.ended(await self._run(lambda: self._find_ended(tasks)))  # noqa: B023 - awaited in its turn
-                except LedgenceError:
+                except Busy:
+                    pass
+                except Exception as error:
+                    if not isinstance(error, LedgenceError):
+                        logger.exception("look for the ends of tasks failed")
                     self.ended(tasks)
         finally:
             self._looks = None
@@ -236,11 +275,8 @@ class Waits:
         with self._service.calling("http"):
             return [row[0] for row in sql.run("find_ended_tasks", self._service.using, {"tasks": tasks})]
 
-    def _tell(self, waiting: set[Waiting], news: News) -> None:
-        for one in list(waiting):
-            _tell(one.news, news)
 
-
-def _tell(future: asyncio.Future[News], news: News) -> None:
-    if not future.done():
-        future.set_result(news)
+def _tell(waiting: Iterable[asyncio.Future[News]], news: News) -> None:
+    for future in list(waiting):
+        if not future.done():
+            future.set_result(news)

@@ -1,6 +1,8 @@
 """What workers ask for: their session, work, renewals and settlements."""
 
+from ledgence.http.descriptions import BATCH_MAX, ENTRY_POINT_MAX, INT_MAX, NAMES_MAX
 from ledgence.http.endpoint import Reply, Request, Topic, answer
+from ledgence.operations.acquire import check_acquire
 from ledgence.operations.authorize import authorize
 from ledgence_worker import limits
 from ledgence_worker.bodies import (
@@ -13,11 +15,10 @@ from ledgence_worker.bodies import (
 )
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.identifiers import check_identifier
-from ledgence_worker.protocol import Acquire, OpenSession, Owner
+from ledgence_worker.protocol import Acquire, CatalogueEntry, OpenSession, Owner
 
-#: A worker has as many attempts as processes; twice that leaves room for a replay beside what is new.
+#: How many assignments one reply holds, each with up to 1 MiB of data: whoever has more room asks again.
 CAPACITY_MAX = 32
-BATCH_MAX = 2 * limits.CONCURRENCY_MAX
 
 
 def open_session(request: Request) -> Reply:
@@ -25,13 +26,15 @@ def open_session(request: Request) -> Reply:
     body, scope = request.body, request.caller
     for what in ("name", "host", "version"):
         check_identifier(getattr(body, what), what=f"open session: {what}")
+    limits.check_range("open session: pid", body.pid, 0, INT_MAX)
+    for what in ("queues", "exclude_queues", "catalogue"):
+        limits.check_range(f"open session: number of {what}", len(getattr(body, what)), 0, NAMES_MAX)
     for queue in (*body.queues, *body.exclude_queues):
         check_identifier(queue, what="open session: queue")
+    for entry in body.catalogue:
+        _check_entry(entry)
     for queue in body.queues:
         scope.require_queue(queue)
-    limits.check_range("open session: pid", body.pid, 0, 2**31 - 1)
-    for what, count in (("queues", len(body.queues) + len(body.exclude_queues)), ("programs", len(body.catalogue))):
-        limits.check_range(f"open session: number of {what}", count, 0, 10_000)
     command = OpenSession(
         session_id=request.named,
         name=body.name,
@@ -46,6 +49,16 @@ def open_session(request: Request) -> Reply:
         catalogue=body.catalogue,
     )
     return answer(request.service.open_session(command))
+
+
+def _check_entry(entry: CatalogueEntry) -> None:
+    check_identifier(entry.name, what="open session: program")
+    check_identifier(entry.version, what="open session: program version")
+    point = entry.entry_point
+    if not 1 <= len(point) <= ENTRY_POINT_MAX or not point.isprintable():
+        raise InvalidInput(
+            f"open session: the entry point of {entry.name!r} must be 1-{ENTRY_POINT_MAX} printable characters."
+        )
 
 
 def extend_session(request: Request) -> Reply:
@@ -68,7 +81,8 @@ def acquire(request: Request) -> Reply | None:
 def wait_for_work(request: Request) -> tuple[float, Topic]:
     """Tell how long a request for work may wait: not at all with settlements, whose reply follows the commit."""
     command = command_of(request)
-    limits.check_range("acquire: wait_seconds", command.wait_seconds, 0, limits.WAIT_SECONDS_MAX)
+    # Before the wait: it may end without a look of the operation's own.
+    check_acquire(command)
     return (0.0 if command.settlements else command.wait_seconds), command
 
 
@@ -76,11 +90,11 @@ def command_of(request: Request) -> Acquire:
     """Return the protocol's command."""
     body = request.body
     _check_count("settlements", len(body.settlements))
+    limits.check_range("acquire: capacity", body.capacity, 0, limits.CONCURRENCY_MAX)
     return Acquire(
         session_id=request.named,
         channel=body.channel,
         sequence=body.sequence,
-        # So that a reply has a size that can be told: whoever has more room asks again.
         capacity=min(body.capacity, CAPACITY_MAX),
         wait_seconds=body.wait_seconds,
         settlements=body.settlements,

@@ -15,7 +15,7 @@ type Marks = dict[tuple[int, int], datetime]
 
 
 class DueSearch:
-    """Finds due intents for one channel. Not shared between threads.
+    """Finds due intents for one channel. Safe on any thread: marks are replaced, never changed.
 
     A queue and priority may begin with what no search wants: dead rows, while an old snapshot is open, or intents of
     programs that the session cannot run. So a search leaves low-water marks, and for up to a second the next ones start
@@ -39,15 +39,17 @@ class DueSearch:
             return list
         if time.monotonic() - self._walked_at >= RESCAN_SECONDS:
             self._marks, self._foreign = {}, {}
-        if not self._marks:
+        # Another thread, with a repeated command of the channel, may replace them meanwhile.
+        marks = self._marks
+        if not marks:
             return self._walk(session_id, limit, using=using)
-        rows = sql.send("find_due_from", using, {"session": session_id, "limit": limit, **_columns(self._marks)})
+        rows = sql.send("find_due_from", using, {"session": session_id, "limit": limit, **_columns(marks)})
 
         def fetch() -> list[UUID]:
             found = rows()
             if len(found) < limit:
                 return self._walk(session_id, limit, using=using)()
-            self._marks |= _heads(found)
+            self._marks = self._marks | _heads(found)
             return [row[0] for row in found]
 
         return fetch

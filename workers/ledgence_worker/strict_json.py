@@ -7,6 +7,7 @@ surrogates, keys that are not text, any depth) is refused here with InvalidInput
 import json
 import math
 import re
+from collections import Counter
 from typing import Any, Final, NoReturn
 
 from ledgence_worker.errors import InvalidInput
@@ -129,8 +130,8 @@ def _lone_surrogate(what: str) -> InvalidInput:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        # Counted, not searched for each: a document may have a million keys.
+        [(repeated, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the key {repeated[:40]!r} stands twice in one object")
     return made
 

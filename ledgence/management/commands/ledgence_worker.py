@@ -31,10 +31,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_options(parser)
-        parser.add_argument(
+        source = parser.add_mutually_exclusive_group()
+        source.add_argument(
             "--server", default=None, metavar="URL", help="get work from this task service, not from the database"
         )
-        parser.add_argument("--once", default=None, metavar="TASK", help="run one queued task here, for a debugger")
+        source.add_argument("--once", default=None, metavar="TASK", help="run one queued task here, for a debugger")
 
     def check(self, *args: Any, **kwargs: Any) -> None:
         try:

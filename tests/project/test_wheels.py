@@ -29,6 +29,10 @@ print(ledgence_worker.__path__[0])
 """
 
 
+#: What a worker says that finds nobody at the address of its task service.
+WAITS = "task service not available command=open_session"
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("wheels")
@@ -98,3 +102,33 @@ def test_both_work_in_a_project_with_a_workers_folder(wheels: dict[str, Path], t
     assert ran.returncode == 0, ran.stderr
     for path in ran.stdout.split():
         assert Path(path).is_relative_to(environment)
+
+
+def test_the_worker_alone_connects_without_django_and_a_driver(wheels: dict[str, Path], tmp_path: Path) -> None:
+    environment = tmp_path / "venv"
+    venv.create(environment, with_pip=True)
+    binaries = environment / "bin"
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    install = [str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, str(wheels["django_ledgence_worker"])], check=True, env=variables)
+    listed = subprocess.run(
+        [binaries / "python", "-m", "pip", "list", "--format", "freeze"], check=True, env=variables, capture_output=True
+    ).stdout.decode()
+    assert "django-ledgence-worker" in listed
+    assert not {"django", "psycopg", "psycopg2"} & {line.partition("==")[0].lower() for line in listed.splitlines()}
+    (tmp_path / "my_programs.py").write_text(
+        "from ledgence_worker.programs import program\n\n\n"
+        "@program(name='greet', version='1')\ndef greet(event):\n    return 1\n"
+    )
+    # Nobody listens there: it loads the programs and waits for the service until it is told to stop.
+    command = str(binaries / "ledgence-worker")
+    connect = [command, "connect", "--server", "http://127.0.0.1:1", "--import", "my_programs"]
+    token = {"LEDGENCE_TOKEN": "ldg_x"}
+    seen = ""
+    with subprocess.Popen(connect, cwd=tmp_path, env=variables | token, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr or ():
+            seen += line
+            if WAITS in line:
+                process.terminate()
+    assert process.returncode == 0, seen
+    assert WAITS in seen

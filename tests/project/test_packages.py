@@ -47,12 +47,13 @@ def test_the_cores_stay_small() -> None:
     assert {distribution(r) for r in APP["project"]["dependencies"]} == {"django", "psycopg", "django-ledgence-worker"}
     assert {distribution(r) for r in WORKER["project"]["dependencies"]} == {"cloudevents"}
     assert set(APP["project"]["optional-dependencies"]) == {"sqs", "http", "project", "dev"}
+    assert set(WORKER["project"]["optional-dependencies"]) == {"http"}
 
 
 def test_requirements_install_the_checkout_first_and_everything_else_after() -> None:
     assert REQUIREMENTS[:2] == ["-e ./workers", "-e ."]
     listed = {distribution(requirement) for requirement in REQUIREMENTS[2:]}
-    extras = [r for extra in APP["project"]["optional-dependencies"].values() for r in extra]
+    extras = [r for one in (APP, WORKER) for extra in one["project"]["optional-dependencies"].values() for r in extra]
     wanted = {distribution(r) for r in APP["project"]["dependencies"] + WORKER["project"]["dependencies"] + extras}
     # Nothing is used in a checkout that no extra tells of.
     assert wanted - {"django-ledgence-worker"} == listed

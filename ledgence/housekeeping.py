@@ -76,6 +76,9 @@ class Housekeeping:
             if ended := expire(using=self._using):
                 logger.info("leases expired count=%s", ended)
             left = seconds_to_next_expiry(using=self._using)
+            if left is not None and left <= 0:
+                # Held by somebody, or refused by the database: asking twenty times a second would not help.
+                return FAILURE_SECONDS
         period = min(PERIOD_SECONDS, get_settings().lease_seconds / 2)
         return period if left is None else max(SHORTEST_SECONDS, min(period, left + 0.001))
 

@@ -1,11 +1,16 @@
 """Expiry: leases whose time is over end their attempts as lost."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db import DatabaseError, connections
+
 from ledgence import hints, sql
 from ledgence.transitions import transition
+
+logger = logging.getLogger("ledgence.expire")
 
 PAGE = 200
 
@@ -14,13 +19,25 @@ def expire(*, using: str, page: int = PAGE) -> int:
     """End expired leases, page by page, until none is left that nobody holds. Return how many were ended.
 
     Each page is one transaction. Rows that are held are skipped and come again with the next call; a page's own rows
-    are gone when it commits, so later ones cannot starve.
+    are gone when it commits, so later ones cannot starve. Where the database refuses to end one, as a trigger of the
+    project's may, the others are ended one by one; that one is logged and left to the next call.
     """
     ended = 0
+    passed: list[UUID] = []
     while True:
-        with transition(using, what="expire"):
-            held = sql.run("lock_expired_leases", using, {"limit": page})
-            gone = len(end_as_lost(held, live=False, using=using))
+        held: sql.Rows = []
+        try:
+            with transition(using, what="expire"):
+                held = sql.run("lock_expired_leases", using, {"limit": page, "passed": passed})
+                gone = len(end_as_lost(held, live=False, using=using))
+        except DatabaseError as error:
+            if not held or not connections[using].is_usable():
+                raise
+            if len(held) == 1:
+                logger.error("lease cannot be ended task=%s attempt=%s error=%s", *held[0][:2], error)
+                passed.append(held[0][0])
+            page = 1
+            continue
         ended += gone
         # A page that ended nothing would come again: the clock was set back between its two statements.
         if len(held) < page or not gone:

@@ -167,3 +167,25 @@ def test_two_housekeepers_end_each_lease_once():
         assert (mine, theirs) == (4, 0)
     assert all(outcomes_of(task) == ["lost"] for task in tasks)
     assert_audit_clean()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lease_that_cannot_be_ended_keeps_no_other_from_it(caplog):
+    tasks = submit_tasks(5)
+    Worker().acquire(5)
+    expire_leases()
+    bad = tasks[1]
+    execute(
+        "create function refuse() returns trigger language plpgsql as $$ begin "
+        f"if new.task_id = '{bad}' then raise exception 'not this one'; end if; return new; end $$"
+    )
+    execute("create trigger refuse before update on ledgence_attempt for each row execute function refuse()")
+    try:
+        assert expire(using=USING) == 4
+        assert expire(using=USING) == 0
+    finally:
+        execute("drop function refuse() cascade")
+    assert caplog.text.count(f"lease cannot be ended task={bad} attempt=1 error=not this one") == 2
+    assert [state_of(task) for task in tasks] == ["queued", "active", "queued", "queued", "queued"]
+    assert expire(using=USING) == 1
+    assert_audit_clean()

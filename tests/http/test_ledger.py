@@ -2,21 +2,24 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from ledgence.new_task import NewTask
 from ledgence.operations.authorize import Authorization
 from ledgence.operations.due import DueSearch
 from ledgence.tokens import Role, issue
-from ledgence_worker.bodies import AuthorizationAnswers, OwnersBody
+from ledgence_worker.bodies import AuthorizationAnswers, NewTaskBody, OwnersBody
+from ledgence_worker.client import Client
 from ledgence_worker.http_service import HttpTaskService
+from ledgence_worker.programs import Unset
 from ledgence_worker.protocol import Acquire, Acquired, OpenSession, Owner
 from tests.http.servers import Server
-from tests.ledger.actors import USING, Worker, transport
+from tests.ledger.actors import USING, Worker, submitter, transport
 from tests.ledger.operations import (
     test_acquire,
     test_authorize,
@@ -117,11 +120,36 @@ class Scoped:
         return getattr(self._service, name)
 
 
+class Submitter:
+    """Submits as an application does that has a token."""
+
+    def __init__(self, server: Server) -> None:
+        self._url = server.url
+
+    def __call__(self, tasks: Sequence[NewTask], using: str) -> list[UUID]:
+        tenant, namespace = tasks[0].tenant or "default", tasks[0].namespace or "default"
+        _, token = issue(name="tests", roles=[Role.SUBMIT], tenant=tenant, namespace=namespace, using=using)
+        with Client(self._url, token) as client:
+            return [submitted.id for submitted in client.submit_many(map(body_of, tasks))]
+
+
+def body_of(task: NewTask) -> NewTaskBody:
+    assert isinstance(task.program, str)
+    retry_on = task.retry_on if isinstance(task.retry_on, Unset) else tuple(map(word_of, task.retry_on))
+    own = {field.name for field in fields(NewTaskBody)} - {"program", "retry_on"}
+    return NewTaskBody(program=task.program, retry_on=retry_on, **{name: getattr(task, name) for name in own})
+
+
+def word_of(what: Any) -> str:
+    return what if isinstance(what, str) else f"{what.__module__}.{what.__qualname__}"
+
+
 @pytest.fixture(autouse=True)
 def by_http(server: Server, transactional_db: None) -> Iterator[None]:
-    token = transport.set(ByTenant(server))
+    before = transport.set(ByTenant(server)), submitter.set(Submitter(server))
     yield
-    transport.reset(token)
+    transport.reset(before[0])
+    submitter.reset(before[1])
 
 
 @pytest.fixture

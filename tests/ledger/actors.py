@@ -41,10 +41,19 @@ VERSION = "1"
 CATALOGUE = (CatalogueEntry(name=PROGRAM, version=VERSION, entry_point="tests.programs:work"),)
 
 
+def submit_here(tasks: Sequence[NewTask], using: str) -> list[UUID]:
+    """Submit as an application does that has the database."""
+    return [handle.id for handle in submit_many(tasks, using=using)]
+
+
+#: How tasks are submitted. Other transports run the same tests.
+submitter: ContextVar[Callable[[Sequence[NewTask], str], list[UUID]]] = ContextVar("submitter", default=submit_here)
+
+
 def submit_tasks(count: int = 1, *, data: Any = None, using: str = USING, **options: Any) -> list[UUID]:
     """Submit tasks of the tests' program and return their ids, in the order in which they will be due."""
     options = {"program": PROGRAM, "version": VERSION} | options
-    return [handle.id for handle in submit_many([NewTask(data=data, **options)] * count, using=using)]
+    return submitter.get()([NewTask(data=data, **options)] * count, using)
 
 
 def submit_task(**options: Any) -> UUID:

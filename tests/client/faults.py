@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -52,7 +53,7 @@ class Seen:
 class FaultyServer:
     """Spoils the answers to the next requests as ``plan`` says, in its order; then all of them as ``always`` says."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
         self.plan: list[Fault] = []
         self.always: Fault | None = None
         self.seen: list[Seen] = []
@@ -75,7 +76,10 @@ class FaultyServer:
         self._server.block_on_close = False
         # Callers hang up on purpose.
         self._server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.port: int = self._server.server_address[1]
+        self.url = f"{'http' if context is None else 'https'}://127.0.0.1:{self.port}"
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()

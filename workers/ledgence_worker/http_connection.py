@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ledgence_worker.errors import InvalidInput, Unavailable
+from ledgence_worker.http_tunnel import Proxy, open_tunnel
 
 CONNECT_SECONDS: Final = 5.0
 #: A connection that was idle for longer is not trusted: whatever stands between may have forgotten it.
@@ -58,11 +59,20 @@ class Answer(NamedTuple):
 class Connection:
     """Sends one request at a time, each on the connection of the last one if that still stands. Belongs to a thread.
 
-    It follows no redirects and knows no proxies of the environment: the address is all that counts.
+    It follows no redirects and knows no proxies of the environment: the address is all that counts, and the proxy that
+    is named, for a server with TLS.
     """
 
-    def __init__(self, address: Address, *, reply_bytes: int, context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        reply_bytes: int,
+        context: ssl.SSLContext | None = None,
+        proxy: Proxy | None = None,
+    ) -> None:
         self._address = address
+        self._proxy = proxy
         self._reply_bytes = reply_bytes
         self._context = (context or ssl.create_default_context()) if address.is_secure else None
         self._http: HTTPConnection | None = None
@@ -117,7 +127,11 @@ class Connection:
                 if self._context
                 else HTTPConnection(host, port, timeout=seconds)
             )
-            self._http.connect()
+            if self._context is None or self._proxy is None:
+                self._http.connect()
+            else:
+                tunnel = open_tunnel(self._proxy, host, port, time.monotonic() + seconds)
+                self._http.sock = self._context.wrap_socket(tunnel, server_hostname=host)
             self._http.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # Any: http.client takes whatever behaves like the socket that it uses.
             wire: Any = _Timed(self._http.sock)

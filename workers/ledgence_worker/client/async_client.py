@@ -20,7 +20,7 @@ from ledgence_worker.client.call import REPLY_BYTES, Call, Page, Request
 from ledgence_worker.client.client import TIMEOUT_SECONDS, TRIES, USER_AGENT
 from ledgence_worker.client.commands import TaskFilter, TaskOptions
 from ledgence_worker.client.results import value_of
-from ledgence_worker.client.server import check_server
+from ledgence_worker.client.server import check_proxy, check_server
 from ledgence_worker.client.talk import Manner, Sending, Talk, converse, wait_for_end
 from ledgence_worker.errors import Unavailable
 from ledgence_worker.http_connection import CONNECT_SECONDS, SLOWEST, Answer
@@ -47,9 +47,11 @@ class AsyncClient:
         timeout: float = TIMEOUT_SECONDS,
         tries: int = TRIES,
         ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
         allow_plaintext: bool = False,
     ) -> None:
         self._address = check_server(url, allow_plaintext=allow_plaintext)
+        check_proxy(proxy, self._address)
         self._manner = Manner(timeout=timeout, tries=tries)
         self._http = httpx.AsyncClient(
             base_url=url.rstrip("/") + API_PATH,
@@ -60,6 +62,7 @@ class AsyncClient:
             limits=httpx.Limits(max_connections=None),
             follow_redirects=False,
             trust_env=False,
+            proxy=proxy,
         )
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from ledgence_worker.client import commands
 from ledgence_worker.client.call import REPLY_BYTES, Call, Page
 from ledgence_worker.client.commands import TaskFilter, TaskOptions
 from ledgence_worker.client.results import value_of
-from ledgence_worker.client.server import check_server
+from ledgence_worker.client.server import check_proxy, check_server
 from ledgence_worker.client.talk import Manner, Sending, Talk, converse, wait_for_end
 from ledgence_worker.errors import Unavailable
 from ledgence_worker.http_connection import Answer, Connection
@@ -38,7 +38,8 @@ class Client:
     A command whose answer is lost, or is not the service's own, is sent again: at most ``tries`` times, within
     ``timeout`` seconds in all, beside what a large body takes at 100 kB/s. That never doubles work, since every command
     carries an identity by which the service knows it again. Then Unavailable is raised: what became of it is unknown.
-    Every other error says what the service decided. It follows no redirects and uses no proxies.
+    Every other error says what the service decided. It follows no redirects, and uses no proxy but a named one
+    (``proxy="http://proxy.example.com:3128"``, for https alone).
 
     ``ssl_context`` is for a certificate authority of your own. Raises InvalidInput for a URL or token that cannot be
     used, and for http:// to another machine without ``allow_plaintext``.
@@ -52,9 +53,11 @@ class Client:
         timeout: float = TIMEOUT_SECONDS,
         tries: int = TRIES,
         ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
         allow_plaintext: bool = False,
     ) -> None:
         self._address = check_server(url, allow_plaintext=allow_plaintext)
+        self._proxy = check_proxy(proxy, self._address)
         self._headers = headers_of(token, user_agent=USER_AGENT)
         self._manner = Manner(timeout=timeout, tries=tries)
         # Made once: reading the authorities takes longer than a request.
@@ -181,4 +184,4 @@ class Client:
         try:
             return self._idle.pop()
         except IndexError:
-            return Connection(self._address, reply_bytes=REPLY_BYTES, context=self._context)
+            return Connection(self._address, reply_bytes=REPLY_BYTES, context=self._context, proxy=self._proxy)

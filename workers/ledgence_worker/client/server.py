@@ -5,6 +5,7 @@ from ipaddress import ip_address
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.http_connection import Address, parse_address
 from ledgence_worker.http_replies import API_PATH
+from ledgence_worker.http_tunnel import Proxy, parse_proxy
 
 
 def check_server(url: str, *, allow_plaintext: bool) -> Address:
@@ -18,6 +19,16 @@ def check_server(url: str, *, allow_plaintext: bool) -> Address:
             "where nobody else can listen."
         )
     return address
+
+
+def check_proxy(url: str | None, server: Address) -> Proxy | None:
+    """Read a proxy's URL. Raises InvalidInput, also for a server without TLS: a proxy would read the token."""
+    if url is None:
+        return None
+    proxy = parse_proxy(url)
+    if not server.is_secure:
+        raise InvalidInput("A proxy is used for https alone: it would read the token.")
+    return proxy
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from ledgence.conf import get_settings
 from ledgence.http.body import Bodies, Message, Receive
@@ -24,6 +25,8 @@ from ledgence_worker.protocol import Acquire
 logger = logging.getLogger("ledgence.http")
 
 PREFIX = "/ledgence/v1/"
+#: How long requests may go on when the server that called closes.
+CLOSE_SECONDS = 5.0
 
 type Send = Callable[[Message], Awaitable[None]]
 type Application = Callable[..., Awaitable[None]]
@@ -65,6 +68,7 @@ class Server:
         """Make what belongs to this process: after the server has forked it."""
         self._is_started = True
         self._loop = asyncio.get_running_loop()
+        self._answering: set[Any] = set()
         self._lanes = Lanes()
         self._bodies = Bodies()
         self._service = DatabaseTaskService(get_settings().database, listen=False)
@@ -96,6 +100,8 @@ class Server:
         if not self._is_started:
             return
         self._waits.stop()
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=CLOSE_SECONDS)
         self._lanes.close()
         await asyncio.to_thread(self._service.close)
 
@@ -103,6 +109,14 @@ class Server:
         """Answer one request; whatever happens, with a typed reply."""
         if not self._is_started:
             self._start()
+        task = asyncio.current_task()
+        self._answering.add(task)
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._answering.discard(task)
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         began = time.monotonic()
         headers = _read_headers(scope)
         request_id = request_id_of(headers)

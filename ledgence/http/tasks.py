@@ -11,14 +11,14 @@ from ledgence import sql
 from ledgence.api import submit_many
 from ledgence.conf import get_settings
 from ledgence.handle import last_error
-from ledgence.http.descriptions import TASKS_MAX
+from ledgence.http.descriptions import INT_MAX, TASKS_MAX
 from ledgence.http.endpoint import Reply, Request, Topic, answer
 from ledgence.models import Attempt, State, Task
 from ledgence.new_task import NewTask
 from ledgence.operations.actions import Operator
 from ledgence.operations.cancel import CancelStatus, cancel
 from ledgence.operations.operate import requeue
-from ledgence_worker import wire
+from ledgence_worker import limits, wire
 from ledgence_worker.bodies import (
     AttemptStatus,
     CancelAnswer,
@@ -176,6 +176,7 @@ def cancel_task(request: Request) -> Reply:
 def requeue_task(request: Request) -> Reply:
     """Make a failed or cancelled task ready again, recorded with who and why."""
     task, body, scope = _find(request), request.body, request.caller
+    limits.check_range("requeue: revision", body.revision, 0, INT_MAX)
     operator = Operator(action_id=body.action_id, name=f"token {scope.name}", reason=body.reason)
     return answer(RequeueAnswer(status=requeue({task.pk: body.revision}, operator, using=request.using)[str(task.pk)]))
 

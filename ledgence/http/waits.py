@@ -146,7 +146,8 @@ class Waits:
             self._turns = self._loop.create_task(self._take_turns())
         try:
             left = deadline - time.monotonic()
-            async with asyncio.timeout(left if left < SHORT_SECONDS else left + TURN_SECONDS[1]):
+            # A turn that does not come in time was stuck somewhere.
+            async with asyncio.timeout(left if left < SHORT_SECONDS else left + 2 * TURN_SECONDS[1]):
                 news = await waiting.news
         except TimeoutError:
             news = News.OVER

@@ -1,5 +1,7 @@
 """What workers ask for: their session, work, renewals and settlements."""
 
+from collections.abc import Sequence
+
 from ledgence.http.descriptions import BATCH_MAX, ENTRY_POINT_MAX, INT_MAX, NAMES_MAX
 from ledgence.http.endpoint import Reply, Request, Topic, answer
 from ledgence.operations.acquire import check_acquire
@@ -15,7 +17,7 @@ from ledgence_worker.bodies import (
 )
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.identifiers import check_identifier
-from ledgence_worker.protocol import Acquire, CatalogueEntry, OpenSession, Owner
+from ledgence_worker.protocol import Acquire, CatalogueEntry, OpenSession, Owner, Settlement
 
 #: How many assignments one reply holds, each with up to 1 MiB of data: whoever has more room asks again.
 CAPACITY_MAX = 32
@@ -89,7 +91,7 @@ def wait_for_work(request: Request) -> tuple[float, Topic]:
 def command_of(request: Request) -> Acquire:
     """Return the protocol's command."""
     body = request.body
-    _check_count("settlements", len(body.settlements))
+    _check_batch("settlements", body.settlements)
     limits.check_range("acquire: capacity", body.capacity, 0, limits.CONCURRENCY_MAX)
     return Acquire(
         session_id=request.named,
@@ -104,7 +106,7 @@ def command_of(request: Request) -> Acquire:
 def settle(request: Request) -> Reply:
     """Settle ended attempts."""
     settlements = request.body.settlements
-    _check_count("settlements", len(settlements))
+    _check_batch("settlements", settlements)
     return answer(SettledAnswers(settled=tuple(request.service.settle(request.named, settlements))))
 
 
@@ -143,12 +145,14 @@ def is_drained(request: Request) -> Reply:
 
 def _owners(request: Request) -> tuple[Owner, ...]:
     owners: tuple[Owner, ...] = request.body.owners
-    _check_count("owners", len(owners))
-    if len({(owner.task_id, owner.number) for owner in owners}) != len(owners):
-        raise InvalidInput("owners: an attempt stands twice in one batch; send each once.")
+    _check_batch("owners", owners)
     return owners
 
 
-def _check_count(what: str, count: int) -> None:
-    if count > BATCH_MAX:
-        raise InvalidInput(f"{what}: {count} in one batch; at most {BATCH_MAX} are accepted.")
+def _check_batch(what: str, batch: Sequence[Owner | Settlement]) -> None:
+    """Refuse a batch that is too large, or names an attempt that cannot be, or one twice."""
+    limits.check_range(f"number of {what}", len(batch), 0, BATCH_MAX)
+    for one in batch:
+        limits.check_range(f"{what}: number", one.number, 1, INT_MAX)
+    if len({(one.task_id, one.number) for one in batch}) != len(batch):
+        raise InvalidInput(f"{what}: an attempt stands twice in one batch; send each once.")

@@ -346,15 +346,12 @@ TOKENS = {
     "unknown task without a token": get(f"tasks/{unknown()}", problem=NO_TOKEN, token=lambda scene: None),
 }
 
+#: Every bad request by its name, in groups.
 BAD = {
-    f"{group}: {name}": bad
-    for group, table in {
-        "body": BODIES,
-        "value": VALUES,
-        "address": ADDRESSES,
-        "query": QUERIES,
-        "others": OF_OTHERS,
-        "token": TOKENS,
-    }.items()
-    for name, bad in table.items()
+    "body": BODIES,
+    "value": VALUES,
+    "address": ADDRESSES,
+    "query": QUERIES,
+    "others": OF_OTHERS,
+    "token": TOKENS,
 }

@@ -12,8 +12,10 @@ from ledgence_project.embedded.environment import CHECKOUT
 
 TAIL = 12_000
 SUITE_SECONDS = 600.0
-#: The operations and admin, and a few real workers, which take longer.
-SUITE = ("tests/ledger", "tests/admin", "tests/faults/test_kill.py", "tests/faults/test_cancel.py", "-m", "not slow")
+#: The operations, and a few real workers, which take longer.
+SUITE = ("tests/ledger", "tests/faults/test_kill.py", "tests/faults/test_cancel.py", "-m", "not slow")
+#: Admin, but for what is about text and forms: that is the same on every server.
+ADMIN = ("tests/admin/test_pages.py", "tests/admin/test_actions.py")
 
 
 def run_suite(

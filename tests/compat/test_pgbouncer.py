@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.pooler import pooler
-from tests.compat.suite import run_suite
+from tests.compat.suite import ADMIN, run_suite
 from tests.servers import own_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -26,6 +26,6 @@ ABOUT_SESSIONS = (
 def test_the_suite_passes_through_pgbouncer(tmp_path: Path) -> None:
     with own_server(tmp_path) as server, pooler(server, size=40) as port:
         # The pooler keeps connections to the test database, which therefore cannot be dropped; the server will be.
-        arguments = ["tests/ledger", "tests/admin", "tests/faults", "-m", "not slow", "--reuse-db"]
+        arguments = ["tests/ledger", *ADMIN, "tests/faults", "-m", "not slow", "--reuse-db"]
         arguments += [f"--deselect={name}" for name in ABOUT_SESSIONS]
         run_suite(arguments, database_url=server.url("ledgence", port), settings="tests.compat.pooled")

@@ -47,6 +47,7 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(monkeypatch, capsy
         (["--server", "https://user:secret@host"], "must not hold a user"),
         (["--server", "https://host/?a=b"], "must not hold a user"),
         (["--server", "https://host:port"], "cannot be read"),
+        (["--server", "https://host/ledgence/v1/"], "must end before /ledgence/v1"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(monkeypatch, capsys, arguments, told):
@@ -59,6 +60,15 @@ def test_what_cannot_work_is_refused_before_anything_starts(monkeypatch, capsys,
 def test_an_address_may_have_a_path_and_an_own_port():
     assert parse_address("https://example.com/tasks/") == (True, "example.com", 443, "/tasks")
     assert parse_address("http://[::1]:8000") == (False, "::1", 8000, "")
+
+
+@pytest.mark.parametrize(
+    ("url", "is_told"),
+    [("http://web:8000", True), ("http://10.0.0.1", True), ("http://127.0.0.1:1", False), ("https://web", False)],
+)
+def test_a_token_that_others_could_hear_is_warned_of(caplog, url, is_told):
+    HttpTaskService(url, "ldg_x")
+    assert ("the token travels in clear over a network" in caplog.text) is is_told
 
 
 def test_the_token_stands_in_no_text_of_the_service():

@@ -1,14 +1,32 @@
 """What both clients of the task service over HTTP share: where it is, who calls, and what its answers mean."""
 
+from ipaddress import ip_address
 from typing import Any, Final
 
 from ledgence_worker import strict_json, wire
 from ledgence_worker.errors import InvalidInput, Unavailable
-from ledgence_worker.http_connection import Answer
+from ledgence_worker.http_connection import Address, Answer, parse_address
 from ledgence_worker.problems import MEDIA_TYPE, error_of
 
 API_PATH: Final = "/ledgence/v1"
 JSON: Final = "application/json"
+
+
+def server_of(url: str) -> Address:
+    """Read the URL of a task service: what stands before its API. Raises InvalidInput."""
+    address = parse_address(url)
+    if address.path.endswith(API_PATH):
+        raise InvalidInput(f"The server's URL must end before {API_PATH}.")
+    return address
+
+
+def is_overheard(address: Address) -> bool:
+    """Whether a token would travel in clear over a network."""
+    try:
+        is_here = ip_address(address.host).is_loopback
+    except ValueError:
+        is_here = address.host == "localhost"
+    return not address.is_secure and not is_here
 
 
 def headers_of(token: str, *, user_agent: str) -> dict[str, str]:

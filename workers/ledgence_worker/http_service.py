@@ -1,5 +1,6 @@
 """The task service over HTTP: the port that workers know, for machines that do not see the database."""
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -19,8 +20,8 @@ from ledgence_worker.bodies import (
     SettlementsBody,
 )
 from ledgence_worker.errors import InvalidInput, Unavailable
-from ledgence_worker.http_connection import Connection, parse_address
-from ledgence_worker.http_replies import API_PATH, headers_of, read_answer
+from ledgence_worker.http_connection import Connection
+from ledgence_worker.http_replies import API_PATH, headers_of, is_overheard, read_answer, server_of
 from ledgence_worker.protocol import (
     Acquire,
     Acquired,
@@ -31,6 +32,8 @@ from ledgence_worker.protocol import (
     Settled,
     Settlement,
 )
+
+logger = logging.getLogger("ledgence_worker.http_service")
 
 #: What the service may take to answer, beside a wait.
 ANSWER_SECONDS: Final = 10.0
@@ -47,7 +50,10 @@ class HttpTaskService:
     """
 
     def __init__(self, url: str, token: str) -> None:
-        self._address = parse_address(url)
+        self._address = server_of(url)
+        if is_overheard(self._address):
+            # Within one cluster that may be meant.
+            logger.warning("the token travels in clear over a network server=http://%s", self._address.host)
         self._headers = headers_of(token, user_agent="ledgence-worker")
         self._local = threading.local()
         self._lock = threading.Lock()

@@ -3,13 +3,17 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
-from django.db import connections
+from django.db import connection, connections
 
+from tests.conftest import address_of
 from tests.faults.commit_proxy import CommitProxy
+from tests.faults.http_proxy import HttpProxy
+from tests.faults.remote_site import RemoteSite, TaskServer
 from tests.faults.site import LEASE_SECONDS, Site
 from tests.servers import Server, own_server
 
@@ -26,7 +30,7 @@ def shared_settings(settings, lease_seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def checked(site: Site) -> Iterator[Site]:
+def checked[S: Site](site: S) -> Iterator[S]:
     """Check after the test what holds after every fault; a failure of the test itself is told first."""
     try:
         yield site
@@ -96,3 +100,42 @@ def proxy(server: Server) -> Iterator[CommitProxy]:
     made = CommitProxy(server.port)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def server_environment() -> dict[str, str]:
+    """What differs in a module's task server."""
+    return {"LEDGENCE_LEASE_SECONDS": str(LEASE_SECONDS)}
+
+
+@pytest.fixture(scope="module")
+def task_server(
+    django_db_setup: None, django_db_blocker: Any, server_environment: dict[str, str]
+) -> Iterator[TaskServer]:
+    """A task service over the test database for the tests of a module, which may restart it."""
+    with django_db_blocker.unblock():
+        made = TaskServer(address_of(connection), server_environment)
+    with contextlib.closing(made):
+        yield made
+
+
+@pytest.fixture
+def http_proxy(task_server: TaskServer) -> Iterator[HttpProxy]:
+    with contextlib.closing(HttpProxy(task_server.port)) as made:
+        yield made
+
+
+@pytest.fixture
+def remote(
+    database_url: str, shared_settings: None, tmp_path: Path, lease_seconds: float, task_server: TaskServer
+) -> Iterator[RemoteSite]:
+    """A site before the module's task server."""
+    with checked(RemoteSite("default", database_url, tmp_path, lease_seconds, task_server.url)) as made:
+        yield made
+
+
+@pytest.fixture
+def proxied(remote: RemoteSite, http_proxy: HttpProxy) -> RemoteSite:
+    """The site, with a proxy between its workers and the task server."""
+    remote.server_url = http_proxy.url
+    return remote

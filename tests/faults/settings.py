@@ -9,4 +9,8 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.faults.zoo"]
 ROOT_URLCONF = os.environ.get("ZOO_ADDRESSES", "ledgence_project.urls")
 # Read in managed processes too, which see this name.
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = os.environ.get("LEDGENCE_CHILD_HEALTH_CHECKS") != "off"
-LEDGENCE = {**LEDGENCE, "HINTS": os.environ.get("ZOO_HINTS") != "off"}
+LEDGENCE = {
+    **LEDGENCE,
+    "HINTS": os.environ.get("ZOO_HINTS") != "off",
+    "SESSION_SECONDS": float(os.environ.get("ZOO_SESSION_SECONDS", "86400")),
+}

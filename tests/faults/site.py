@@ -3,7 +3,7 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -20,7 +20,7 @@ from ledgence_project.demo.checks import check_starts
 from ledgence_project.demo.effects import FOLDER_VARIABLE, read_starts
 from ledgence_worker.errors import NotFound
 from tests.faults.waiting import DEADLINE_SECONDS, wait_until
-from tests.faults.worker_process import MARK_VARIABLE, WorkerProcess, end_all, living
+from tests.faults.worker_process import MANAGE, MARK_VARIABLE, WorkerProcess, end_all, living
 
 #: Long enough that no lease expires because the machine is busy.
 LEASE_SECONDS = 20.0
@@ -63,16 +63,23 @@ class Site:
 
     def start_worker(self, *arguments: str, concurrency: int = 1, **variables: str) -> WorkerProcess:
         """Start a worker and do not wait for it."""
-        log = self.folder / f"worker-{len(self.workers)}.log"
-        options = ["--concurrency", str(concurrency), "--queue", QUEUE, *arguments]
-        worker = WorkerProcess(options, self.environment(**variables), log)
-        self.workers.append(worker)
-        return worker
+        return self._start([*self._options(concurrency), *arguments], self.environment(**variables))
 
     def worker(self, *arguments: str, concurrency: int = 1, **variables: str) -> WorkerProcess:
         """Start a worker and return it when it asks for work."""
         worker = self.start_worker(*arguments, concurrency=concurrency, **variables)
         worker.wait_until_started()
+        return worker
+
+    def _options(self, concurrency: int) -> list[str]:
+        return ["--concurrency", str(concurrency), "--queue", QUEUE]
+
+    def _start(
+        self, options: Sequence[str], environment: Mapping[str, str], command: Sequence[str] = MANAGE
+    ) -> WorkerProcess:
+        log = self.folder / f"worker-{len(self.workers)}.log"
+        worker = WorkerProcess(options, environment, log, command)
+        self.workers.append(worker)
         return worker
 
     # Any: whatever JSON a program takes.

@@ -18,16 +18,27 @@ MARK_VARIABLE = "LEDGENCE_CHILD_TEST_MARK"
 LOG_TAIL = 4000
 
 
-class WorkerProcess:
-    """``manage.py ledgence_worker`` with its output in a file. A test kills only what it finds through this."""
+#: The commands that are workers.
+MANAGE = (str(CHECKOUT / "manage.py"), "ledgence_worker")
+CONNECT = ("-m", "ledgence_worker.connect", "connect")
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+
+class WorkerProcess:
+    """A worker's command with its output in a file. A test kills only what it finds through this."""
+
+    def __init__(
+        self, arguments: Sequence[str], environment: Mapping[str, str], log: Path, command: Sequence[str] = MANAGE
+    ) -> None:
         self.mark = environment[MARK_VARIABLE]
         self.log = log
-        command = [sys.executable, str(CHECKOUT / "manage.py"), "ledgence_worker", *arguments]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=CHECKOUT
+                [sys.executable, *command, *arguments],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                cwd=CHECKOUT,
             )
         self.pid = self._process.pid
 

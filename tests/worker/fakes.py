@@ -308,6 +308,7 @@ class FakePool:
         self.stops: list[tuple[Key, StopReason]] = []
         self.confirms_stops = True
         self.retiring = 0
+        self.stop_seconds: float | None = None
         self.is_open = False
         self.is_closed = False
         self.on_close: Callable[[], None] = lambda: None
@@ -339,6 +340,9 @@ class FakePool:
             if self.program:
                 self._end(self.program(assignment))
             self.changed.notify_all()
+
+    def shorten_stops(self, seconds: float) -> None:
+        self.stop_seconds = seconds
 
     def stop(self, task_id: UUID, number: int, reason: StopReason) -> None:
         with self.changed:

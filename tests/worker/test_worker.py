@@ -3,14 +3,16 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
+from uuid import uuid4
 
 import pytest
 
-from ledgence_worker.errors import BootstrapFailed, InvalidInput, LauncherLost, SessionExpired, Unavailable
+from ledgence_worker.errors import BootstrapFailed, Busy, InvalidInput, LauncherLost, SessionExpired, Unavailable
 from ledgence_worker.pool import StopReason
 from ledgence_worker.protocol import Outcome
-from ledgence_worker.worker import Worker
+from ledgence_worker.worker import CLOSE_SECONDS, Worker
 from tests.worker.fakes import FakePool, FakeTaskService, LostReply, make_settings, succeed
 
 
@@ -85,6 +87,32 @@ def test_lost_replies_start_nothing_twice_and_lose_nothing():
     assert run_worker(service, pool, drain=True) == 0
     # The pool's double refuses to start an attempt twice.
     assert len(service.settled) == len(pool.started) == 40
+
+
+def test_close_without_an_answer_is_repeated():
+    service = FakeTaskService()
+    service.faults["close_session"].extend([Unavailable("no"), Busy("full"), Unavailable("no")])
+    assert run_worker(service, FakePool(1), drain=True) == 0
+    assert service.is_session_closed and service.is_closed
+
+
+def test_close_that_is_never_answered_holds_up_no_exit(caplog):
+    service = FakeTaskService()
+    service.faults["close_session"].extend([Unavailable("down")] * 1000)
+    began = time.monotonic()
+    assert run_worker(service, FakePool(1), drain=True) == 0
+    assert time.monotonic() - began < CLOSE_SECONDS + 5
+    assert "session not closed" in caplog.text
+    assert service.is_closed
+
+
+def test_programs_are_killed_early_enough_for_their_end_to_be_accepted():
+    service, pool = FakeTaskService(), FakePool(1)
+    assert run_worker(service, pool, drain=True) == 0
+    # The clean-up allowance, less the quarter of a lease that a renewal may take to tell of a cancellation.
+    session = service.extend_session(uuid4())
+    assert pool.stop_seconds is not None
+    assert pool.stop_seconds < session.cleanup_seconds - session.lease_seconds / 4
 
 
 def test_first_signal_lets_running_attempts_finish_and_takes_nothing_new():

@@ -34,12 +34,12 @@ def main(arguments: list[str] | None = None) -> int:
     return worker.run()
 
 
-def service_of(url: str) -> HttpTaskService:
+def service_of(url: str, answer_seconds: float) -> HttpTaskService:
     """Return the task service at an address, with the token of the environment. Raises InvalidInput."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise InvalidInput(f"set {TOKEN_VARIABLE} to a token with the role work.")
-    return HttpTaskService(url, token)
+    return HttpTaskService(url, token, answer_seconds=answer_seconds)
 
 
 def _parser() -> ArgumentParser:
@@ -84,7 +84,7 @@ def _compose(options: Namespace) -> Worker:
     )
     # The task service knows by the token which tenant and namespace this is.
     settings = worker_settings(given, tenant="default", namespace="default")
-    return Worker(service_of(options.server), ProcessPool(pool), settings)
+    return Worker(service_of(options.server, options.answer_timeout), ProcessPool(pool), settings)
 
 
 if __name__ == "__main__":

@@ -44,12 +44,15 @@ REPLY_BYTES: Final = 72 * 1024 * 1024
 class HttpTaskService:
     """Implements protocol.TaskService. Each calling thread has a connection of its own.
 
-    Whatever is not the service's own whole answer (a proxy's page, a truncated body, a redirect, silence) is
-    Unavailable: whether the command was carried out is unknown, and repeating it unchanged is safe. Raises InvalidInput
-    for a URL or token that cannot be sent.
+    Whatever is not the service's own whole answer (a proxy's page, a truncated body, a redirect, silence for longer
+    than ``answer_seconds``, beside a wait) is Unavailable: whether the command was carried out is unknown, and
+    repeating it unchanged is safe. Raises InvalidInput for a URL or token that cannot be sent.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+        limits.check_range("answer_seconds", answer_seconds, 0.001, 3600)
+        self._answer_seconds = answer_seconds
+        self._renewal_seconds = answer_seconds
         self._address = server_of(url)
         if is_overheard(self._address):
             # Within one cluster that may be meant.
@@ -73,10 +76,12 @@ class HttpTaskService:
             catalogue=command.catalogue,
         )
         session: Session = self._call("PUT", command.session_id, "", body, Session)
+        # One renewal that hangs, or the extension on the same thread, must leave time for another within the lease.
+        self._renewal_seconds = min(self._answer_seconds, session.lease_seconds / 4)
         return session
 
     def extend_session(self, session_id: UUID) -> Session:
-        session: Session = self._call("POST", session_id, "/extend", None, Session)
+        session: Session = self._call("POST", session_id, "/extend", None, Session, seconds=self._renewal_seconds)
         return session
 
     def close_session(self, session_id: UUID) -> None:
@@ -116,7 +121,8 @@ class HttpTaskService:
     def _acquire(self, session_id: UUID, body: AcquireBody, wait: float = 0.0) -> Acquired:
         for settlement in body.settlements:
             _check_result(settlement)
-        reply: Acquired = self._call("POST", session_id, "/acquire", body, Acquired, wait=wait)
+        seconds = self._answer_seconds + wait
+        reply: Acquired = self._call("POST", session_id, "/acquire", body, Acquired, seconds=seconds)
         return reply
 
     def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -131,7 +137,8 @@ class HttpTaskService:
 
     def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]:
         body = OwnersBody(owners=tuple(owners))
-        return list(self._call("POST", session_id, "/renew", body, RenewalAnswers).renewals)
+        seconds = self._renewal_seconds
+        return list(self._call("POST", session_id, "/renew", body, RenewalAnswers, seconds=seconds).renewals)
 
     def is_drained(self, session_id: UUID) -> bool:
         return bool(self._call("GET", session_id, "/drained", None, Drained).is_drained)
@@ -147,7 +154,9 @@ class HttpTaskService:
             for connection in self._connections:
                 connection.close()
 
-    def _call(self, method: str, session_id: UUID, path: str, body: Any, kind: Any, *, wait: float = 0.0) -> Any:
+    def _call(
+        self, method: str, session_id: UUID, path: str, body: Any, kind: Any, *, seconds: float | None = None
+    ) -> Any:
         """Send one command and read its reply of type ``kind``. Raises the service's errors, and Unavailable."""
         headers = dict(self._headers)
         content = None
@@ -159,8 +168,9 @@ class HttpTaskService:
                     f"{method} {path}: the request, or a report in it, is not valid JSON: {error}."
                 ) from None
             headers["Content-Type"] = "application/json"
+        address = f"{API_PATH}/sessions/{session_id}{path}"
         answer = self._connection().exchange(
-            method, f"{API_PATH}/sessions/{session_id}{path}", headers, content, ANSWER_SECONDS + wait
+            method, address, headers, content, self._answer_seconds if seconds is None else seconds
         )
         return read_answer(answer, kind, limit=REPLY_BYTES, depth=limits.JSON_DEPTH)
 

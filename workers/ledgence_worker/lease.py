@@ -23,6 +23,15 @@ def margin_seconds(lease_seconds: float) -> float:
     return min(5.0, lease_seconds / 6)
 
 
+def stop_seconds(cleanup_seconds: float) -> float:
+    """Return how long after SIGTERM a program is killed, at most: clean-up / 3.
+
+    An attempt keeps its lease for the clean-up allowance. Less what a renewal may take to tell of a cancellation, that
+    is what a program has, or its end would come too late to be accepted.
+    """
+    return cleanup_seconds / 3
+
+
 class LeaseKeeper:
     """Every attempt between its assignment and the acceptance of its end. Each method is one short critical section."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledgence_worker import limits
+from ledgence_worker.http_service import ANSWER_SECONDS
 from ledgence_worker.settings import WorkerSettings
 
 #: How it ends, for the help text of each command.
@@ -36,6 +37,13 @@ def add_options(parser: ArgumentParser) -> None:
         default=limits.WAIT_SECONDS_MAX,
         metavar="S",
         help="seconds one request for work may wait (default 20)",
+    )
+    add(
+        "--answer-timeout",
+        type=float,
+        default=ANSWER_SECONDS,
+        metavar="S",
+        help="with --server: seconds until a command without an answer is sent again, beside a wait (default 10)",
     )
     add("--health-port", type=int, default=None, metavar="P", help="serve /health on loopback")
 

@@ -56,6 +56,10 @@ class Pool(Protocol):
         """SIGTERM to the attempt's process group, SIGKILL a few seconds later. The first reason counts."""
         ...
 
+    def shorten_stops(self, seconds: float) -> None:
+        """Let at most so many seconds pass between SIGTERM and SIGKILL, from the next stop on."""
+        ...
+
     def poll(self, timeout: float) -> list[Ended]:
         """Move bytes, keep deadlines, and return what ended.
 

@@ -19,7 +19,7 @@ class PoolSettings:
     bootstrap: str
     env_allow: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: From SIGTERM, or from a friendly request to end, to SIGKILL.
+    #: From SIGTERM, or from a friendly request to end, to SIGKILL; short leases make it shorter.
     kill_after_seconds: float = 5.0
     #: From SIGKILL to quarantine.
     confirm_seconds: float = 10.0

@@ -30,6 +30,7 @@ class ProcessPool:
 
     def __init__(self, settings: PoolSettings) -> None:
         self._settings = settings
+        self._stop_seconds = settings.kill_after_seconds
         environment = allowed_environment(settings.env_allow) | dict(settings.environment)
         self._fleet = Fleet(settings, environment, self)
         self._running: dict[tuple[UUID, int], Slot] = {}
@@ -95,8 +96,12 @@ class ProcessPool:
             self._fleet.set_due(slot, slot.ready_by)
         elif slot.state is State.RUNNING:
             slot.reason = reason
-            self._fleet.set_due(slot, time.monotonic() + self._settings.kill_after_seconds)
+            self._fleet.set_due(slot, time.monotonic() + self._stop_seconds)
             self._fleet.signal(slot, signal.SIGTERM)
+
+    def shorten_stops(self, seconds: float) -> None:
+        """Let at most so many seconds pass between SIGTERM and SIGKILL, from the next stop on."""
+        self._stop_seconds = min(self._stop_seconds, seconds)
 
     def poll(self, timeout: float) -> list[Ended]:
         """Return the attempts that ended; wait for one, for a slot or for wake(), up to ``timeout`` seconds."""

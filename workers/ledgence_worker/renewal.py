@@ -16,6 +16,7 @@ logger = logging.getLogger("ledgence_worker.renewal")
 
 RENEWAL_BATCH = 500
 BUSY_PAUSE_SECONDS = 0.1
+#: A session that could not be extended is tried again after this, or sooner if it is short.
 EXTENSION_RETRY_SECONDS = 5.0
 #: However many hints come, rounds are at least this far apart.
 HINTED_ROUND_SECONDS = 0.1
@@ -108,6 +109,6 @@ class Renewer:
             self._session = self._service.extend_session(self._session.session_id)
         except (Unavailable, Busy) as error:
             logger.warning("session not extended session=%s error=%s", self._session.session_id, error)
-            self._extend_at = now + EXTENSION_RETRY_SECONDS
+            self._extend_at = now + min(EXTENSION_RETRY_SECONDS, self._session.remaining_seconds / 10)
             return
         self._extend_at = now + self._session.remaining_seconds / 2

@@ -12,7 +12,7 @@ from ledgence_worker.crew import Crew
 from ledgence_worker.errors import Busy, InvalidInput, LedgenceError, Unavailable
 from ledgence_worker.health import HealthServer, Vitals
 from ledgence_worker.inbox import Inbox
-from ledgence_worker.lease import LeaseKeeper
+from ledgence_worker.lease import LeaseKeeper, stop_seconds
 from ledgence_worker.limits import LEASE_SECONDS_MIN
 from ledgence_worker.patience import Patience
 from ledgence_worker.pool import Pool
@@ -24,6 +24,9 @@ from ledgence_worker.stopping import ExitCode, Interrupted, Stopping, stop_signa
 from ledgence_worker.systemd import ServiceManager
 
 logger = logging.getLogger("ledgence_worker.worker")
+
+#: How long closing the session is tried. Nothing but what people see of it depends on that.
+CLOSE_SECONDS = 2.0
 
 
 class Worker:
@@ -100,6 +103,7 @@ class Worker:
         session = patience.repeat(lambda: self._service.open_session(command), "open_session", on=(Busy, Unavailable))
         if session.lease_seconds < LEASE_SECONDS_MIN:
             raise InvalidInput(f"a lease of {session.lease_seconds} s is too short to be kept; make it 2 s or more")
+        self._pool.shorten_stops(stop_seconds(session.cleanup_seconds))
         return session
 
     def _work(self, session: Session) -> None:
@@ -148,11 +152,20 @@ class Worker:
         if not crew.close():
             return
         if not self._stopping.forced.is_set():
+            self._close_session(session)
+        self._service.close()
+
+    def _close_session(self, session: Session) -> None:
+        patience = Patience(self._clock, self._stopping.forced)
+        until = self._clock.monotonic() + CLOSE_SECONDS
+        while True:
             try:
                 self._service.close_session(session.session_id)
             except LedgenceError as error:
+                if isinstance(error, Busy | Unavailable) and self._clock.monotonic() < until and not patience.pause():
+                    continue
                 logger.warning("session not closed session=%s error=%s", session.session_id, error)
-        self._service.close()
+            return
 
 
 def _own_version() -> str:

@@ -57,7 +57,7 @@ class Command(BaseCommand):
         try:
             worker = worker_settings(options, tenant=settings.tenant, namespace=settings.namespace)
             pool = ProcessPool(_pool_settings(options))
-            code = _run_remote(options["server"], pool, worker) if options["server"] else _run(pool, worker)
+            code = _run_remote(options, pool, worker) if options["server"] else _run(pool, worker)
         except LedgenceError as error:
             raise CommandError(str(error), returncode=ExitCode.CONFIGURATION) from error
         if code:
@@ -77,9 +77,9 @@ def _run(pool: ProcessPool, settings: WorkerSettings) -> int:
         housekeeping.close()
 
 
-def _run_remote(url: str, pool: ProcessPool, settings: WorkerSettings) -> int:
+def _run_remote(options: dict[str, Any], pool: ProcessPool, settings: WorkerSettings) -> int:
     # Housekeeping is done where the database is.
-    return Worker(service_of(url), pool, settings).run()
+    return Worker(service_of(options["server"], options["answer_timeout"]), pool, settings).run()
 
 
 def _pool_settings(options: dict[str, Any]) -> PoolSettings:
@@ -87,8 +87,5 @@ def _pool_settings(options: dict[str, Any]) -> PoolSettings:
     return PoolSettings(
         bootstrap=BOOTSTRAP,
         env_allow=tuple(settings.child_env),
-        # An attempt keeps its lease for the clean-up allowance. Less what a renewal may take to tell of a cancellation,
-        # that is what a program has between SIGTERM and SIGKILL, or its end would come too late to be accepted.
-        kill_after_seconds=min(5.0, settings.cleanup_seconds / 3),
         **pool_options(options),
     )

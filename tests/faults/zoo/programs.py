@@ -16,6 +16,7 @@ from django.db import connection, transaction
 import ledgence
 from ledgence import Context
 from ledgence_project.demo.effects import record_start
+from tests.faults.zoo import plain as plain
 
 #: Names a file: as long as it does not exist, a process that loads these programs does not get ready.
 IMPORT_GATE = "LEDGENCE_CHILD_ZOO_IMPORT_GATE"

@@ -64,7 +64,9 @@ def test_a_deadline_that_is_not_reached_stops_nothing(keeper: Keeper) -> None:
 
 
 def test_a_program_that_ignores_the_stop_is_killed_with_its_children(open_pool: Opener, tmp_path: Path) -> None:
-    keeper = open_pool(kill_after_seconds=0.3)
+    keeper = open_pool(kill_after_seconds=30.0)
+    keeper.pool.shorten_stops(0.3)
+    keeper.pool.shorten_stops(60.0)
     for program in ("ignores-stop", "sleeps-with-child"):
         path = tmp_path / program
         work = keeper.start(program, {"path": str(path)})

@@ -43,6 +43,7 @@ def run(
     tasks: int,
     slots: int,
     grown: int,
+    idle: float,
     http: bool = False,
     say: Callable[[str], object],
 ) -> Figures:
@@ -57,9 +58,9 @@ def run(
         say("draining")
         drained, cpu = drain(tasks, process, using=using)
         say("waiting for an idle worker's statements and latency")
-        idle = idle_statements(outside, using=using)
+        statements = idle_statements(outside, idle, using=using)
         latency = latencies(lambda: ledgence.submit(clock, PAYLOAD).id, process, using=using)
-    remote = measure(using=using, outside=outside, tasks=tasks, slots=slots, say=say) if http else None
+    remote = measure(using=using, outside=outside, tasks=tasks, slots=slots, idle=idle, say=say) if http else None
     drained_grown = None
     if grown:
         with run_worker(slots) as process:
@@ -73,7 +74,7 @@ def run(
         sql_limit_per_s=round(limit),
         drain_per_s=round(drained),
         drain_grown_per_s=round(drained_grown) if drained_grown else None,
-        idle_queries_per_s=idle,
+        idle_queries_per_s=statements,
         latency_ms=latency,
         cpu_us_per_task=cpu,
         slots=slots,

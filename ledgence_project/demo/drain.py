@@ -24,7 +24,6 @@ from ledgence_project.demo.programs import hold
 from ledgence_project.demo.scratch import counts_statements
 from ledgence_project.demo.submission import submit_bulk
 
-IDLE_SECONDS = 20.0
 LATENCY_TASKS = 200
 LATENCY_PAUSE_SECONDS = 0.05
 MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
@@ -105,22 +104,22 @@ def _sum_cpu(processes: list[psutil.Process]) -> float:
     return total
 
 
-def idle_statements(outside: psycopg.Connection, *, using: str) -> float | None:
+def idle_statements(outside: psycopg.Connection, seconds: float, *, using: str) -> float | None:
     """Count the statements of an idle worker for a while, without BEGIN and COMMIT; None if the server cannot."""
     if not counts_statements(outside):
         # Others measure meanwhile what the idle worker costs.
-        time.sleep(IDLE_SECONDS)
+        time.sleep(seconds)
         return None
     name = connections.settings[using]["NAME"]
     connections[using].close()
     outside.execute("select pg_stat_statements_reset()")
-    time.sleep(IDLE_SECONDS)
+    time.sleep(seconds)
     row = outside.execute(
         "select sum(calls) from pg_stat_statements s join pg_database d on d.oid = s.dbid "
         "where d.datname = %s and query !~* '^(begin|commit|rollback)'",
         [name],
     ).fetchone()
-    return round(float(row[0] or 0) / IDLE_SECONDS, 2) if row else None
+    return round(float(row[0] or 0) / seconds, 2) if row else None
 
 
 def latencies(submit: Callable[[], UUID], worker: psutil.Process, *, using: str) -> dict[str, float]:

@@ -19,7 +19,6 @@ import psycopg
 from ledgence.conf import get_settings
 from ledgence.tokens import Role, issue
 from ledgence_project.demo.drain import (
-    IDLE_SECONDS,
     MANAGE,
     cpu_seconds_of,
     drain,
@@ -56,7 +55,7 @@ class RemoteFigures:
 
 
 def measure(
-    *, using: str, outside: psycopg.Connection, tasks: int, slots: int, say: Callable[[str], object]
+    *, using: str, outside: psycopg.Connection, tasks: int, slots: int, idle: float, say: Callable[[str], object]
 ) -> RemoteFigures:
     """Measure everything over HTTP, in the scratch database that ``using`` points at. No other worker runs."""
     settings = get_settings()
@@ -88,8 +87,8 @@ def measure(
         say(f"{IDLE_SESSIONS} sessions waiting over HTTP")
         with idle_sessions(url):
             before = cpu_seconds_of(server)
-            statements = idle_statements(outside, using=using)
-            idle_cpu = (cpu_seconds_of(server) - before) / IDLE_SECONDS * 100
+            statements = idle_statements(outside, idle, using=using)
+            idle_cpu = (cpu_seconds_of(server) - before) / idle * 100
     return RemoteFigures(
         submit_per_s=round(submitted),
         drain_per_s=round(drained),

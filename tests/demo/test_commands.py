@@ -59,7 +59,18 @@ def test_a_demonstration_that_cannot_end_fails_and_leaves_no_worker(database_url
 
 def test_the_benchmark_prints_every_figure_and_drops_its_database(database_url):
     done = manage(
-        database_url, "ledgence_bench", "--tasks", "200", "--slots", "2", "--grown", "500", "--http", "--json"
+        database_url,
+        "ledgence_bench",
+        "--tasks",
+        "200",
+        "--slots",
+        "2",
+        "--grown",
+        "500",
+        "--idle",
+        "1",
+        "--http",
+        "--json",
     )
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)

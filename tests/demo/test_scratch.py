@@ -22,9 +22,8 @@ class Silent:
         return (False,)
 
 
-def test_a_server_that_counts_no_statements_is_not_asked_for_them(monkeypatch):
-    monkeypatch.setattr(drain, "IDLE_SECONDS", 0.0)
-    assert drain.idle_statements(Silent(), using=USING) is None  # type: ignore[arg-type]
+def test_a_server_that_counts_no_statements_is_not_asked_for_them():
+    assert drain.idle_statements(Silent(), 0.0, using=USING) is None  # type: ignore[arg-type]
 
 
 def test_the_address_for_children_keeps_every_option_of_the_connection():

@@ -22,6 +22,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--grown", type=int, default=benchmark.GROWN, metavar="N", help="finished tasks to add; 0 leaves that out"
         )
+        parser.add_argument(
+            "--idle", type=float, default=20.0, metavar="S", help="seconds for which idle workers are watched"
+        )
         parser.add_argument("--http", action="store_true", help="measure over HTTP as well")
         parser.add_argument("--json", action="store_true", help="print nothing but the figures, on one line")
 
@@ -36,6 +39,7 @@ class Command(BaseCommand):
                 tasks=options["tasks"],
                 slots=options["slots"],
                 grown=options["grown"],
+                idle=options["idle"],
                 http=options["http"],
                 say=(lambda _: None) if options["json"] else self.stderr.write,
             )

@@ -2,7 +2,8 @@
 -- source that the filters name, so that no page costs more than that, however rare what it looks for; the last row, of
 -- state null, says where the window ended when it was full.
 -- Locks: nothing. Index: primary keys of task, intent and lease; ledgence_task_key; ledgence_task_correlation.
--- Not the ORM: a source chosen by parameter, and the derived state.
+-- The rows of an id are LATERAL probes, so that a page ends with its last task, and a plan made while the tables were
+-- empty does not join whole windows. Not the ORM: a source chosen by parameter, and the derived state.
 with seen as materialized (
     (select id from ledgence_task
      where %(source)s = 'task' and id < %(cursor)s::uuid order by id desc limit %(window)s)
@@ -22,18 +23,17 @@ with seen as materialized (
        and idempotency_key = %(idempotency_key)s and id < %(cursor)s::uuid)
 ),
 listed as (
-    select t.id, coalesce(
-               t.outcome,
-               case when l.task_id is not null then 'active' when i.task_id is not null then 'queued' else 'waiting' end
+    select s.id, coalesce(
+               t.outcome, case when l.is_held then 'active' when i.is_ready then 'queued' else 'waiting' end
            ) as state,
            q.name as queue, p.name as program, p.version, t.priority, t.submitted_at, t.finished_at,
            t.cancel_requested_at, t.idempotency_key, t.correlation_key, t.copy_of, t.revision
     from (select id from seen order by id desc) s
-    join ledgence_task t on t.id = s.id
-    join ledgence_queue q on q.id = t.queue_id
-    join ledgence_program p on p.id = t.program_id
-    left join ledgence_lease l on l.task_id = t.id
-    left join ledgence_deliveryintent i on i.task_id = t.id
+    cross join lateral (select * from ledgence_task t where t.id = s.id limit 1) t
+    cross join lateral (select q.name from ledgence_queue q where q.id = t.queue_id limit 1) q
+    cross join lateral (select p.name, p.version from ledgence_program p where p.id = t.program_id limit 1) p
+    left join lateral (select true as is_held from ledgence_lease l where l.task_id = s.id limit 1) l on true
+    left join lateral (select true as is_ready from ledgence_deliveryintent i where i.task_id = s.id limit 1) i on true
     where t.tenant = %(tenant)s and t.namespace = %(namespace)s
       and (%(queues)s::text[] is null or q.name = any(%(queues)s::text[]))
       and (%(program)s::text is null or p.name = %(program)s)

@@ -18,6 +18,10 @@ PERIOD_SECONDS = 5.0
 SHORTEST_SECONDS = 0.05
 FAILURE_SECONDS = 1.0
 WATCH_SECONDS = 60.0
+#: A turn takes at most a connection's and a few statements' time-outs.
+TURN_SECONDS_MAX = 120.0
+#: Without success for so long, leases that are over are not being ended.
+SUCCESS_SECONDS_MAX = 30.0
 
 
 class Housekeeping:
@@ -33,6 +37,8 @@ class Housekeeping:
         self._stop = threading.Event()
         self._watch_at = time.monotonic() + WATCH_SECONDS
         self._thread: threading.Thread | None = None
+        self._turned_at = time.monotonic()
+        self._succeeded_at: float | None = None
 
     def start(self) -> None:
         """Run on a thread of its own until close()."""
@@ -47,6 +53,7 @@ class Housekeeping:
             try:
                 wait = self.turn()
                 tries = 1
+                self._succeeded_at = time.monotonic()
             except (Error, Busy) as error:
                 # The first time, then ever more rarely: an outage must be seen, and must not fill the disk.
                 if tries & (tries - 1) == 0:
@@ -57,6 +64,7 @@ class Housekeeping:
                 # Nobody watches this thread: it must not die of what was not foreseen.
                 logger.exception("housekeeping failed, trying again")
                 wait = self._start_anew()
+            self._turned_at = time.monotonic()
         self._connections.close()
 
     def _start_anew(self) -> float:
@@ -81,6 +89,18 @@ class Housekeeping:
                 return FAILURE_SECONDS
         period = min(PERIOD_SECONDS, get_settings().lease_seconds / 2)
         return period if left is None else max(SHORTEST_SECONDS, min(period, left + 0.001))
+
+    def live_problems(self) -> list[str]:
+        """Return why the process should be restarted; empty while it turns."""
+        silence = time.monotonic() - self._turned_at
+        return [f"housekeeping has not turned for {silence:.0f} s"] if silence > TURN_SECONDS_MAX else []
+
+    def ready_problems(self) -> list[str]:
+        """Return why leases that are over are not ended; empty while they are."""
+        if self._succeeded_at is None:
+            return ["housekeeping has not succeeded yet"]
+        silence = time.monotonic() - self._succeeded_at
+        return [f"housekeeping has not succeeded for {silence:.0f} s"] if silence > SUCCESS_SECONDS_MAX else []
 
     def stop(self) -> None:
         self._stop.set()

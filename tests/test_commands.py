@@ -1,11 +1,12 @@
 """The commands: what they show of the log, and the exit codes that they give before any work."""
 
 import logging
+import socket
 
 import pytest
 from django.core.checks import Error
-from django.core.management import load_command_class
-from django.core.management.base import SystemCheckError
+from django.core.management import call_command, load_command_class
+from django.core.management.base import CommandError, SystemCheckError
 
 from ledgence.management.logs import LOGGERS, show_logs
 from ledgence_worker.stopping import ExitCode
@@ -48,4 +49,14 @@ def test_a_worker_whose_checks_fail_exits_as_wrongly_configured(monkeypatch: pyt
     )
     with pytest.raises(SystemCheckError, match="no PostgreSQL") as caught:
         load_command_class("ledgence", "ledgence_worker").check()
+    assert caught.value.returncode == ExitCode.CONFIGURATION
+
+
+@pytest.mark.parametrize(("port", "words"), [(-1, "--health-port must be a number"), (None, "cannot be used")])
+def test_housekeeping_without_its_health_port_exits_as_wrongly_configured(
+    port: int | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(CommandError, match=words) as caught:
+        call_command("ledgence_recover", health_port=taken.getsockname()[1] if port is None else port)
     assert caught.value.returncode == ExitCode.CONFIGURATION

@@ -1,6 +1,7 @@
 """Housekeeping: it ends what has expired, soon, and outlives its own failures."""
 
 import threading
+import time
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -92,3 +93,28 @@ def test_once_ends_what_has_expired_and_says_in_a_line_what_is_in_its_way(settin
     assert caught.value.returncode == 1
     call_command("ledgence_recover", once=True)
     assert capsys.readouterr().out == "expired=1\n"
+
+
+def test_it_is_ready_once_it_has_succeeded_and_until_it_has_not_for_long(housekeeping, monkeypatch):
+    assert housekeeping.ready_problems() == ["housekeeping has not succeeded yet"]
+    monkeypatch.setattr(housekeeping, "turn", lambda: housekeeping.stop() or 0.0)
+    housekeeping.run()
+    assert housekeeping.live_problems() == housekeeping.ready_problems() == []
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + module.SUCCESS_SECONDS_MAX + 1)
+    assert housekeeping.ready_problems() == ["housekeeping has not succeeded for 31 s"]
+    assert housekeeping.live_problems() == []
+    monkeypatch.setattr(time, "monotonic", lambda: now + module.TURN_SECONDS_MAX + 1)
+    assert housekeeping.live_problems() == ["housekeeping has not turned for 121 s"]
+
+
+def test_failures_keep_it_alive_and_not_ready(housekeeping, monkeypatch):
+    def turn():
+        housekeeping.stop()
+        raise OperationalError("away")
+
+    monkeypatch.setattr(module, "FAILURE_SECONDS", 0.0)
+    monkeypatch.setattr(housekeeping, "turn", turn)
+    housekeeping.run()
+    assert housekeeping.live_problems() == []
+    assert housekeeping.ready_problems() == ["housekeeping has not succeeded yet"]

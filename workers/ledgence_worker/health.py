@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Protocol
 
 from ledgence_worker.clock import Clock
 from ledgence_worker.errors import InvalidInput
@@ -56,10 +57,18 @@ class Vitals:
         return problems
 
 
+class Patient(Protocol):
+    """Whoever can tell what is wrong with it: a worker by its vitals, housekeeping."""
+
+    def live_problems(self) -> list[str]: ...
+
+    def ready_problems(self) -> list[str]: ...
+
+
 class HealthServer:
     """Serves the pages on 127.0.0.1 from a thread of its own, until closed. Raises InvalidInput for a taken port."""
 
-    def __init__(self, port: int, vitals: Vitals) -> None:
+    def __init__(self, port: int, vitals: Patient) -> None:
         pages = {"/health/live": vitals.live_problems, "/health/ready": vitals.ready_problems}
 
         class Handler(_Handler):

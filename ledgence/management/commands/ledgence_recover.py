@@ -1,6 +1,7 @@
 """The housekeeping loop as a command."""
 
 import signal
+from contextlib import ExitStack
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -9,7 +10,10 @@ from ledgence.conf import get_settings
 from ledgence.housekeeping import Housekeeping
 from ledgence.management.logs import show_logs
 from ledgence.operations.expire import expire
-from ledgence_worker.errors import Busy
+from ledgence_worker.errors import Busy, InvalidInput
+from ledgence_worker.health import HealthServer
+from ledgence_worker.limits import check_range
+from ledgence_worker.stopping import ExitCode
 
 
 class Command(BaseCommand):
@@ -17,6 +21,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="End what has expired by now, and exit.")
+        parser.add_argument("--health-port", type=int, default=None, metavar="P", help="serve /health on loopback")
 
     def handle(self, **options: Any) -> None:
         show_logs()
@@ -30,4 +35,15 @@ class Command(BaseCommand):
         housekeeping = Housekeeping(using)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: housekeeping.stop())
-        housekeeping.run()
+        with ExitStack() as stack:
+            if options["health_port"] is not None:
+                stack.callback(_serve_health(options["health_port"], housekeeping).close)
+            housekeeping.run()
+
+
+def _serve_health(port: int, housekeeping: Housekeeping) -> HealthServer:
+    try:
+        check_range("--health-port", port, 0, 65_535)
+        return HealthServer(port, housekeeping)
+    except InvalidInput as error:
+        raise CommandError(str(error), returncode=ExitCode.CONFIGURATION) from error

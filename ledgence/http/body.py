@@ -1,7 +1,8 @@
 """How a body is taken from an ASGI server: counted while it arrives, in bytes and in seconds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from ledgence.http.replies import Refused
@@ -14,6 +15,10 @@ BODY_SECONDS = 30.0
 SMALL_BYTES = 64 * 1024
 #: How many bytes of bodies one process holds at a time.
 HELD_BYTES_MAX = 256 * 1024 * 1024
+#: A refused body is read to its end and forgotten if that is near. Where the connection is closed under a caller that
+#: still sends, the refusal is lost on its way: the caller, or a proxy before it, sees a broken connection.
+DROPPED_BYTES_MAX = 64 * 1024 * 1024
+DROPPED_SECONDS = 5.0
 
 type Message = MutableMapping[str, Any]
 type Receive = Callable[[], Awaitable[Message]]
@@ -58,3 +63,19 @@ class Bodies:
     def let_go(self, size: int) -> None:
         """Forget a body that was taken."""
         self._held -= size
+
+
+async def drop(headers: Mapping[str, str], receive: Receive) -> bool:
+    """Read what is left of a refused body; False where it was not, and the connection must be closed instead."""
+    length = headers.get("content-length", "")
+    # Whoever expects to be told to go on sends nothing once it is answered.
+    if "expect" in headers or not re.fullmatch("[0-9]{1,15}", length) or int(length) > DROPPED_BYTES_MAX:
+        return False
+    try:
+        async with asyncio.timeout(DROPPED_SECONDS):
+            while (message := await receive())["type"] != "http.disconnect":
+                if not message.get("more_body", False):
+                    return True
+    except TimeoutError:
+        pass
+    return False

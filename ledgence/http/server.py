@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ledgence.conf import get_settings
-from ledgence.http.body import Bodies, Message, Receive
+from ledgence.http.body import Bodies, Message, Receive, drop
 from ledgence.http.call import Call
 from ledgence.http.endpoint import Lane, Reply
 from ledgence.http.lanes import Lanes
@@ -133,7 +133,7 @@ class Server:
             reply = explain(error)
         finally:
             self._bodies.let_go(len(body))
-        if is_body_left:
+        if is_body_left and (reply.status == 408 or not await drop(headers, receive)):
             # What is left of a body that was refused would be read as the next request.
             reply = replace(reply, headers=(*reply.headers, ("Connection", "close")))
         await _send(finish(reply, request_id), send, has_content=scope["method"] != "HEAD")

@@ -48,6 +48,16 @@ def test_every_log_line_is_one_of_the_code() -> None:
     assert [line for line in lines if line not in code] == []
 
 
+def test_every_reason_of_a_health_page_is_one_of_the_code_and_none_is_left_out() -> None:
+    sources = ("workers/ledgence_worker/health.py", "ledgence/housekeeping.py", "ledgence/http/health.py")
+    code = "\n".join((CHECKOUT / source).read_text() for source in sources)
+    # A reason stands alone in a list, or is added to one.
+    reasons = re.findall(r'(?:\[f?|append\(f?|problems, |^ +f)"([a-z][^"]+)"', code, re.MULTILINE)
+    told = [row["Reason begins with"] for row in table(PAGE, "Page of")]
+    assert [reason for reason in reasons if not reason.startswith(tuple(told))] == []
+    assert [one for one in told if not any(reason.startswith(one) for reason in reasons)] == []
+
+
 def test_every_figure_of_the_benchmark_stands_there() -> None:
     assert [row["Figure"] for row in table(BENCH, "Figure")] == [field.name for field in fields(Figures)]
     assert [row["Under `http`"] for row in table(BENCH, "Under `http`")] == [f.name for f in fields(RemoteFigures)]

@@ -10,6 +10,7 @@ from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
+from django.urls import NoReverseMatch, reverse
 
 from ledgence.conf import LedgenceSettings, get_settings
 
@@ -108,6 +109,26 @@ def _is_in_this_package(module: str) -> bool:
     import ledgence
 
     return PathFinder.find_spec(f"ledgence.{module}", ledgence.__path__) is not None
+
+
+@register(Tags.urls)
+def check_address(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Check that a project which includes the task service's addresses has them where callers look."""
+    if not getattr(django_settings, "ROOT_URLCONF", None):
+        return []
+    try:
+        address = reverse("ledgence:task-service", kwargs={"path": ""})
+    except NoReverseMatch:
+        return []
+    if address.endswith("/ledgence/v1/"):
+        return []
+    return [
+        Warning(
+            f"The task service answers at {address}, but callers add /ledgence/v1/ to the address of a server.",
+            hint='Include it as path("ledgence/", include("ledgence.urls")).',
+            id="ledgence.W003",
+        )
+    ]
 
 
 @register(Tags.database)

@@ -7,6 +7,7 @@ import pytest
 from django.core.checks import run_checks
 from django.db import connection, connections
 from django.test import override_settings
+from django.urls import include, path
 
 from ledgence import checks
 
@@ -103,3 +104,33 @@ def test_the_servers_version_is_checked_where_databases_are(monkeypatch) -> None
     monkeypatch.setattr(checks, "POSTGRESQL_MIN", 99)
     assert "ledgence.E006" not in [message.id for message in run_checks()]
     assert "ledgence.E006" in [message.id for message in run_checks(databases=["default"])]
+
+
+class Urls:
+    """A project's addresses."""
+
+    def __init__(self, *patterns: object) -> None:
+        self.urlpatterns = patterns
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("ledgence/", []),
+        ("company/ledgence/", []),
+        ("tasks/", ["ledgence.W003"]),
+        ("", ["ledgence.W003"]),
+        ("myledgence/", ["ledgence.W003"]),
+        (None, []),
+    ],
+)
+def test_addresses_where_callers_do_not_look_are_told(prefix: str | None, expected: list[str]) -> None:
+    patterns = [] if prefix is None else [path(prefix, include("ledgence.urls"))]
+    with override_settings(ROOT_URLCONF=Urls(*patterns)):
+        messages = run_checks(tags=["urls"])
+    assert [message.id for message in messages if str(message.id).startswith("ledgence.")] == expected
+
+
+def test_a_project_without_addresses_is_sound() -> None:
+    with override_settings(ROOT_URLCONF=None):
+        assert run_checks(tags=["urls"]) == []

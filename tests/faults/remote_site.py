@@ -4,8 +4,11 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from ledgence.handle import TaskHandle
 from ledgence.tokens import Role, issue
@@ -52,8 +55,11 @@ class TaskServer:
 
     def kill(self) -> None:
         """End all its processes at once, as a machine that fails does."""
+        # Those of the workers are reaped by others, and hold the port until they are gone.
+        workers = psutil.Process(self.process.pid).children(recursive=True)
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        psutil.wait_procs(workers)
         self._running = None
 
     def end(self) -> None:
@@ -106,6 +112,17 @@ class RemoteSite(Site):
     def start_housekeeping(self) -> WorkerProcess:
         """Start what ends expired leases where no worker has a database."""
         return self._start([], self.environment(), HOUSEKEEPING)
+
+    def beat_before_next(self, task: TaskHandle, number: int) -> bool:
+        """Whether an attempt of a beating program was last seen before the next one was handed out, by one clock."""
+        following = next(attempt for attempt in task.attempts if attempt.number == number + 1)
+        assert following.claimed_at is not None
+        return self._last_beat(task, number) < following.claimed_at
+
+    def _last_beat(self, task: TaskHandle, number: int) -> datetime:
+        # The last line may be half written: a kill does not wait for it.
+        *_, last, _ = (self.folder / f"beat-{task.id}.{number}").read_text().split("\n")
+        return datetime.fromtimestamp(float(last), UTC)
 
     def submit(self, program: str, data: Any = None, **options: Any) -> TaskHandle:
         """Submit a task of a plain program, as Site.submit() does."""

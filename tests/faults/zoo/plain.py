@@ -26,6 +26,13 @@ def plain(name: str) -> Any:
     return register
 
 
+def keep_beating(gate: Path, context: Context) -> None:
+    with gate.with_name(f"beat-{context.task_id}.{context.number}").open("a", buffering=1) as beats:
+        while not gate.exists():
+            beats.write(f"{time.time()}\n")
+            time.sleep(POLL_SECONDS)
+
+
 def wait(gate: str) -> None:
     while not Path(gate).exists():
         time.sleep(POLL_SECONDS)
@@ -54,9 +61,13 @@ def wait_deaf(data: Any, context: Context) -> Any:
 @plain("plain-beat")
 def beat(data: Any, context: Context) -> Any:
     """Write the time into a file of the attempt's own, again and again, until the gate is open."""
-    gate = Path(data)
-    with gate.with_name(f"beat-{context.task_id}.{context.number}").open("a", buffering=1) as beats:
-        while not gate.exists():
-            beats.write(f"{time.time()}\n")
-            time.sleep(POLL_SECONDS)
+    keep_beating(Path(data), context)
+    return context.number
+
+
+@plain("plain-beat-deaf")
+def beat_deaf(data: Any, context: Context) -> Any:
+    """Ignore SIGTERM and do the same."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    keep_beating(Path(data), context)
     return context.number

@@ -9,7 +9,7 @@ from ledgence_worker.errors import Busy
 
 THREADS = {Lane.RENEW: 2, Lane.WORK: 4, Lane.TASKS: 4}
 #: How many requests may stand before a lane's threads: more could not be answered before their callers give up.
-QUEUE_MAX = 256
+QUEUE_MAX = 1024
 
 
 class Lanes:

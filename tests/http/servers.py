@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 START_SECONDS = 30.0
@@ -34,9 +35,14 @@ class Server:
 
 @contextmanager
 def serving(
-    database_url: str, *options: str, environment: Mapping[str, str] | None = None, port: int = 0
+    database_url: str,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    port: int = 0,
+    application: str = "ledgence_project.asgi:application",
+    output: IO[bytes] | None = None,
 ) -> Iterator[Server]:
-    """Run a server until the block ends; ``options`` are gunicorn's."""
+    """Run a server until the block ends; ``options`` are gunicorn's. What it prints goes to ``output``, if given."""
     with socket.create_server(("127.0.0.1", port), backlog=1024, reuse_port=False) as listening:
         number, port = listening.fileno(), listening.getsockname()[1]
         command = [sys.executable, "-m", "gunicorn", "--worker-class", "asgi", "--bind", f"fd://{number}"]
@@ -52,7 +58,9 @@ def serving(
         ]
         own = {"DATABASE_URL": database_url, "DEBUG": "true", "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'workers'}"}
         process = subprocess.Popen(
-            [*command, "ledgence_project.asgi:application"],
+            [*command, application],
+            stdout=output,
+            stderr=output,
             pass_fds=[number],
             cwd=CHECKOUT,
             env=os.environ | own | dict(environment or {}),

@@ -9,12 +9,8 @@ from uuid import UUID
 from ledgence.http.parameters import Parameter
 from ledgence.service import DatabaseTaskService
 from ledgence.tokens import Role, Scope
-from ledgence_worker import wire
+from ledgence_worker import limits, wire
 from ledgence_worker.protocol import Acquire
-
-#: A request that carries results: 8 MiB of JSON, which as text in JSON may take twice that, and reports.
-SETTLE_BYTES = 20 * 1024 * 1024
-COMMAND_BYTES = 1024 * 1024
 
 
 class Lane(StrEnum):
@@ -91,7 +87,7 @@ class Endpoint:
     roles: tuple[Role, ...] = ()
     lane: Lane = Lane.TASKS
     body: type | None = None
-    body_bytes: int = COMMAND_BYTES
+    body_bytes: int = limits.COMMAND_BYTES
     query: Mapping[str, Parameter] = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
     #: For an endpoint that may wait: how long its request wants to, in seconds, and for what.

@@ -2,7 +2,7 @@
 
 from ledgence.http import health, parameters, tasks, work
 from ledgence.http.descriptions import INT_MAX
-from ledgence.http.endpoint import SETTLE_BYTES, Endpoint, Lane
+from ledgence.http.endpoint import Endpoint, Lane
 from ledgence.models import State
 from ledgence.tokens import Role
 from ledgence_worker import limits
@@ -29,7 +29,7 @@ from ledgence_worker.bodies import (
     TaskResult,
     TaskStatus,
 )
-from ledgence_worker.limits import SUBMIT_BYTES
+from ledgence_worker.limits import SETTLE_BYTES, SUBMIT_BYTES
 from ledgence_worker.protocol import Acquired, Session
 
 SUBMIT = (Role.SUBMIT,)

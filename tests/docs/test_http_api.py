@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ledgence.http import body, descriptions, endpoint, lanes, parking, tasks, views, work
+from ledgence.http import body, descriptions, lanes, parking, tasks, views, work
 from ledgence.http.call import DEPTH, QUERY_BYTES
 from ledgence.http.openapi import describe
 from ledgence.http.replies import Refused, explain, finish
@@ -62,8 +62,8 @@ def test_every_error_stands_there_with_its_statuses() -> None:
 def test_every_limit_of_a_request_is_the_codes() -> None:
     assert [ast.literal_eval(row["Value"]) for row in table(PAGE, "Limit of a request")] == [
         limits.SUBMIT_BYTES,
-        endpoint.SETTLE_BYTES,
-        endpoint.COMMAND_BYTES,
+        limits.SETTLE_BYTES,
+        limits.COMMAND_BYTES,
         body.BODY_SECONDS,
         QUERY_BYTES,
         DEPTH,

@@ -32,7 +32,8 @@ class TaskServer:
         self._stack = ExitStack()
         self._database_url = database_url
         self._environment = {"DJANGO_SETTINGS_MODULE": "tests.faults.settings", "LOG_LEVEL": "WARNING", **environment}
-        self._options = options
+        # Two, so that the requests of a session meet in different processes.
+        self._options = ("--workers", "2", *options)
         self._running: Server | None = None
         self.port = 0
         self.start()

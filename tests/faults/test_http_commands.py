@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from ledgence.handle import TaskHandle
 from ledgence.models import DeliveryIntent, Lease, OperatorAction, State, Task, WorkerSession
 from ledgence.tokens import Role
+from ledgence_worker import limits
 from ledgence_worker.bodies import AuthorizationAnswers, NewTaskBody, OwnersBody
 from ledgence_worker.client import Client
-from ledgence_worker.errors import Busy, SessionExpired, Unavailable
+from ledgence_worker.errors import Busy, InvalidInput, SessionExpired, Unavailable
 from ledgence_worker.http_service import HttpTaskService
 from ledgence_worker.protocol import (
     Acquire,
@@ -21,6 +23,7 @@ from ledgence_worker.protocol import (
     OpenSession,
     Outcome,
     RenewStatus,
+    Report,
     Settlement,
     SettleStatus,
 )
@@ -185,6 +188,24 @@ def test_ends_are_settled_once(remote: RemoteSite, caller: Caller, fault: Fault)
     answers = caller.under(fault, "settle", lambda: caller.service.settle(caller.session_id, settlements))
     assert [one.status for one in answers] == [SettleStatus.ACCEPTED] * 3
     assert [remote.ends(task) for task in tasks] == [[(1, "failed")]] * 3
+
+
+def test_ends_that_are_too_large_together_are_refused_and_settled_one_by_one(
+    remote: RemoteSite, caller: Caller
+) -> None:
+    submit(remote)
+    # What programs print may be of characters that take three bytes each.
+    report = Report(output="\u65e5" * (7 * 1024 * 1024 // 3))
+    ends = [replace(fail(one), report=report) for one in caller.open().take()]
+    with closing(HttpTaskService(remote.server_url, remote.token)) as service:
+        # Told at once and not as a doubt, which would be repeated for ever.
+        with pytest.raises(InvalidInput, match=f"at most {limits.SETTLE_BYTES}"):
+            service.settle(caller.session_id, ends)
+        with pytest.raises(InvalidInput, match=f"at most {limits.SETTLE_BYTES}"):
+            service.acquire(caller.next(*ends))
+        for end in ends:
+            [answer] = service.settle(caller.session_id, [end])
+            assert answer.status is SettleStatus.ACCEPTED
 
 
 @each_fault

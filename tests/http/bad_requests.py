@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledgence.http.endpoint import COMMAND_BYTES
 from ledgence.models import Role
-from ledgence_worker.limits import SUBMIT_BYTES
+from ledgence_worker.limits import COMMAND_BYTES, SUBMIT_BYTES
 from tests.http.requests import DOCUMENTS, acquisition
 from tests.http.scene import (
     Scene,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledgence.http import body
-from ledgence.http.endpoint import SETTLE_BYTES
+from ledgence_worker.limits import SETTLE_BYTES
 from tests.http.servers import Server
 from tests.http.site import PREFIX, Site
 

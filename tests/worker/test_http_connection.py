@@ -177,6 +177,20 @@ def test_a_large_body_has_the_time_that_it_takes():
         assert server.requests[0].endswith(body)
 
 
+def test_a_large_answer_has_the_time_that_it_takes():
+    size = 200_000
+
+    def answer(client: socket.socket, request: bytes) -> None:
+        client.sendall(f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode())
+        for _ in range(10):
+            client.sendall(b"x" * (size // 10))
+            time.sleep(0.05)
+
+    # Twice as long as an answer without a body may take, and a quarter of what this one may.
+    with talking(answer, reply_bytes=size) as (connection, _):
+        assert len(connection.exchange("GET", "/", {}, None, 0.25).body) == size
+
+
 def test_nobody_there_is_unknown_and_the_next_attempt_connects_anew():
     with talking(send(OK)) as (connection, server):
         address = parse_address(server.url)

@@ -80,7 +80,7 @@ class Connection:
         self._is_interrupted = False
 
     def exchange(self, method: str, path: str, headers: dict[str, str], body: bytes | None, seconds: float) -> Answer:
-        """Send a request and return its answer, within so many seconds and what its size takes.
+        """Send a request and return its answer, within so many seconds and what the sizes of both take.
 
         Raises Unavailable when anything is in doubt: then it may or may not have been carried out.
         """
@@ -183,7 +183,10 @@ class _Timed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         self._arm()
-        return self._socket.recv_into(buffer)
+        count = self._socket.recv_into(buffer)
+        # What arrives may take as long as its size does on the slowest network.
+        self.deadline += count / SLOWEST
+        return count
 
     def makefile(self, mode: str) -> io.BufferedReader:
         # Closing a response must not close the connection, so each gets a reader of its own that only borrows it.

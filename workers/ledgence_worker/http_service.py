@@ -161,12 +161,7 @@ class HttpTaskService:
         headers = dict(self._headers)
         content = None
         if body is not None:
-            try:
-                content = wire.encode(body)
-            except ValueError as error:
-                raise InvalidInput(
-                    f"{method} {path}: the request, or a report in it, is not valid JSON: {error}."
-                ) from None
+            content = _encode(body, f"{method} {path}")
             headers["Content-Type"] = "application/json"
         address = f"{API_PATH}/sessions/{session_id}{path}"
         answer = self._connection().exchange(
@@ -180,6 +175,21 @@ class HttpTaskService:
             connection = self._local.connection = Connection(self._address, reply_bytes=REPLY_BYTES)
             self._connections.append(connection)
         return connection
+
+
+def _encode(body: object, what: str) -> bytes:
+    """Return a request's body. Raises InvalidInput for what the service would refuse.
+
+    It refuses a body that is too large before it has arrived, and whoever is still sending may not get to read that.
+    """
+    try:
+        content = wire.encode(body)
+    except ValueError as error:
+        raise InvalidInput(f"{what}: the request, or a report in it, is not valid JSON: {error}.") from None
+    most = limits.SETTLE_BYTES if isinstance(body, AcquireBody | SettlementsBody) else limits.COMMAND_BYTES
+    if len(content) > most:
+        raise InvalidInput(f"{what}: the request has {len(content)} bytes; at most {most} are accepted.")
+    return content
 
 
 def _check_result(settlement: Settlement) -> None:

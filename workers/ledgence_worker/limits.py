@@ -9,6 +9,10 @@ RESULT_BYTES: Final = 8 * 1024 * 1024
 REPORT_BYTES: Final = 8 * 1024 * 1024
 #: A request over HTTP that carries one or more tasks to submit.
 SUBMIT_BYTES: Final = 4 * 1024 * 1024
+#: One that carries results: 8 MiB of JSON, which as text in JSON may take twice that, and reports.
+SETTLE_BYTES: Final = 20 * 1024 * 1024
+#: Any other.
+COMMAND_BYTES: Final = 1024 * 1024
 JSON_DEPTH: Final = 64
 IDENTIFIER_BYTES: Final = 128
 KEY_BYTES: Final = 255

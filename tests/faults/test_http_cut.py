@@ -1,9 +1,11 @@
 """A network that is cut for longer than a lease: user code has stopped before anybody else is given its task."""
 
+import time
+
 import pytest
 
 from ledgence.models import State
-from ledgence_worker.stopping import ExitCode
+from ledgence_worker.stopping import CLOSING_SECONDS, ExitCode
 from tests.faults.http_proxy import HttpProxy
 from tests.faults.remote_site import RemoteSite, TaskServer
 from tests.faults.site import SHORT_LEASE_SECONDS, short_lease
@@ -73,6 +75,28 @@ def test_a_result_that_comes_after_the_lease_is_refused_and_kept(
     assert (first.late_outcome, first.late_result) == ("succeeded", 1)
     assert (second.cause, second.outcome) == ("lost", "succeeded")
     assert [one.stop() for one in (worker, housekeeping)] == [ExitCode.CLEAN] * 2
+
+
+@short_lease
+def test_a_stop_while_nothing_comes_through_ends_within_its_bound(
+    proxied: RemoteSite, http_proxy: HttpProxy, task_server: TaskServer
+) -> None:
+    housekeeping = proxied.start_housekeeping()
+    worker = proxied.worker("--grace", "1")
+    task = proxied.submit("beat-deaf", proxied.gate())
+    proxied.wait_for_start(task)
+    http_proxy.freeze()
+    began = time.monotonic()
+    # What could not be told is left to expire, and the exit code says so.
+    assert worker.stop() == ExitCode.FORCED
+    assert time.monotonic() - began < 1 + CLOSING_SECONDS + 10
+    proxied.server_url = task_server.url
+    heir = proxied.worker()
+    proxied.wait_for_start(task, 2)
+    assert proxied.beat_before_next(task, 1)
+    proxied.open(proxied.gate())
+    assert proxied.wait_for_end(task) is State.SUCCEEDED
+    assert [one.stop() for one in (heir, housekeeping)] == [ExitCode.CLEAN] * 2
 
 
 @short_lease

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from ledgence.http.descriptions import COUNTS, RULES, TIME, VALUES, Schema
+from ledgence.http.descriptions import BIGINT_MAX, COUNTS, RULES, TIME, VALUES, Schema
 from ledgence.http.endpoint import Endpoint, Lane, Reply
 from ledgence_worker.problems import MEDIA_TYPE, PROBLEMS
 from ledgence_worker.programs import Unset
@@ -18,8 +18,8 @@ from ledgence_worker.programs import Unset
 SCALARS: dict[Any, Schema] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
+    int: {"type": "integer", "minimum": -BIGINT_MAX, "maximum": BIGINT_MAX},
+    float: {"type": "number", "minimum": -BIGINT_MAX, "maximum": BIGINT_MAX},
     # In its one spelling.
     UUID: {"type": "string", "format": "uuid", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
     datetime: TIME,
@@ -58,7 +58,10 @@ def document(endpoints: Iterable[Endpoint]) -> Schema:
         "info": {
             "title": "Ledgence task service",
             "version": "1",
-            "description": "Every request may be repeated unchanged when its reply was lost.",
+            "description": (
+                "Every request may be repeated unchanged when its reply was lost. Whole numbers are written without a "
+                "fraction. Unknown members and parameters are refused."
+            ),
         },
         "servers": [{"url": "/ledgence/v1"}],
         "paths": paths,

@@ -42,8 +42,21 @@ def ask_server(server: Server, bad: Bad, scene: Scene) -> Answer:
         )
 
 
+@pytest.fixture(scope="module")
+def wsgi(django_db_setup: None, django_db_blocker: Any) -> Iterator[Server]:
+    """The same service as a Django view, in threads."""
+    options = ("--worker-class", "gthread", "--threads", "4")
+    with (
+        django_db_blocker.unblock(),
+        serving(address_of(connection), *options, application="ledgence_project.wsgi:application") as made,
+    ):
+        yield made
+
+
+@pytest.mark.parametrize("kind", ["server", "wsgi"])
 @pytest.mark.parametrize("group", BAD)
-def test_the_server_refuses(group: str, server: Server, scene: Scene) -> None:
+def test_the_server_refuses(group: str, kind: str, request: pytest.FixtureRequest, scene: Scene) -> None:
+    server: Server = request.getfixturevalue(kind)
     before, wrong = digest(), {}
     for name, bad in BAD[group].items():
         try:

@@ -64,6 +64,8 @@ class Migration(migrations.Migration):
             name="Program",
             fields=[
                 ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("tenant", models.CharField(max_length=128, verbose_name="tenant")),
+                ("namespace", models.CharField(max_length=128, verbose_name="namespace")),
                 ("name", models.CharField(max_length=128, verbose_name="name")),
                 ("version", models.CharField(max_length=128, verbose_name="version")),
                 ("entry_point", models.CharField(max_length=512, null=True, verbose_name="entry point")),
@@ -72,7 +74,11 @@ class Migration(migrations.Migration):
                 "verbose_name": "program",
                 "verbose_name_plural": "programs",
                 "default_permissions": ("view",),
-                "constraints": [models.UniqueConstraint(fields=("name", "version"), name="ledgence_program_version")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "namespace", "name", "version"), name="ledgence_program_version"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(

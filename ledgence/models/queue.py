@@ -50,9 +50,14 @@ class Queue(models.Model):
 
 
 class Program(models.Model):
-    """A version of a program. Immutable: its entry point is filled in once, by the first process that knows it."""
+    """A tenant's version of a program. Immutable: the first process that knows its entry point fills it in.
+
+    What one tenant calls a program is no other's affair: it can neither take a name away nor learn an entry point.
+    """
 
     id = models.AutoField(primary_key=True)
+    tenant = models.CharField(_("tenant"), max_length=128)
+    namespace = models.CharField(_("namespace"), max_length=128)
     name = models.CharField(_("name"), max_length=128)
     version = models.CharField(_("version"), max_length=128)
     entry_point = models.CharField(_("entry point"), max_length=512, null=True)  # noqa: DJ001 - NULL: not known yet
@@ -61,7 +66,9 @@ class Program(models.Model):
         verbose_name = _("program")
         verbose_name_plural = _("programs")
         default_permissions = ("view",)
-        constraints = [models.UniqueConstraint(fields=["name", "version"], name="ledgence_program_version")]
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "namespace", "name", "version"], name="ledgence_program_version")
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.conf import get_settings
-from ledgence.operations.programs import ensure_programs
+from ledgence.operations.programs import Wanted, ensure_programs
 from ledgence.transitions import transition
 from ledgence_worker import limits
 from ledgence_worker.errors import NotFound, SessionExpired
@@ -19,7 +19,10 @@ def open_session(command: OpenSession, *, using: str) -> Session:
     """
     limits.check_range("open session: concurrency", command.concurrency, 1, limits.CONCURRENCY_MAX)
     with transition(using, what="open session"):
-        programs = ensure_programs(((e.name, e.version, e.entry_point) for e in command.catalogue), using=using)
+        own = command.tenant, command.namespace
+        programs = ensure_programs(
+            (Wanted(*own, e.name, e.version, e.entry_point) for e in command.catalogue), using=using
+        )
         sql.run(
             "open_session",
             using,

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 
 from ledgence import hints, sql
-from ledgence.operations.programs import ensure_programs
+from ledgence.operations.programs import Wanted, ensure_programs
 from ledgence.policy import ensure_policy
 from ledgence.submission import Key, Submission, Submitted, Terms
 from ledgence.transitions import transition
@@ -168,10 +168,14 @@ def _ensure(wanted: set[Terms], *, using: str) -> None:
         queues = sorted({(terms.tenant, terms.namespace, terms.queue) for terms in wanted})
         tenants, namespaces, names = map(list, zip(*queues, strict=True))
         sql.run("ensure_queues", using, {"tenants": tenants, "namespaces": namespaces, "queues": names})
-        ensure_programs(((terms.program, terms.version, terms.entry_point) for terms in wanted), using=using)
+        ensure_programs((_program_of(terms) for terms in wanted), using=using)
         policies = {terms.policy.digest: terms.policy for terms in wanted}
         for digest in sorted(policies):
             ensure_policy(policies[digest], using=using)
+
+
+def _program_of(terms: Terms) -> Wanted:
+    return Wanted(terms.tenant, terms.namespace, terms.program, terms.version, terms.entry_point)
 
 
 def make_ids(count: int) -> list[UUID]:

@@ -15,7 +15,8 @@ grouped as materialized (
                 %(available_ats)s::timestamptz[])
          with ordinality g(tenant, namespace, queue, program, version, entry_point, policy, priority, available_at, place)
     join ledgence_queue q on q.tenant = g.tenant and q.namespace = g.namespace and q.name = g.queue
-    join ledgence_program p on p.name = g.program and p.version = g.version
+    join ledgence_program p on p.tenant = g.tenant and p.namespace = g.namespace
+                           and p.name = g.program and p.version = g.version
                            and (g.entry_point is null or p.entry_point = g.entry_point)
     join ledgence_policy y on y.digest = g.policy
 ),

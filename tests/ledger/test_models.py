@@ -123,7 +123,8 @@ ILLEGAL = [
     ("ledgence_policy_backoff", "update ledgence_policy set backoff_initial_seconds = -1"),
     (
         "ledgence_program_version",
-        "insert into ledgence_program (name, version) select name, version from ledgence_program",
+        "insert into ledgence_program (tenant, namespace, name, version) "
+        "select tenant, namespace, name, version from ledgence_program",
     ),
 ]
 

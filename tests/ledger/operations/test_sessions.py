@@ -103,6 +103,19 @@ def test_another_entry_point_under_a_known_version_is_a_conflict(worker: Worker)
     assert list(Program.objects.values_list("name", flat=True)) == [PROGRAM]
 
 
+def test_what_a_tenant_calls_a_program_is_no_others_affair(worker: Worker):
+    theirs = (*CATALOGUE[:-1], replace(CATALOGUE[-1], entry_point="other:work"))
+    for tenant, namespace in (("other", "default"), ("default", "other")):
+        other = Worker(tenant=tenant, namespace=namespace, catalogue=theirs)
+        submit_task(tenant=tenant, namespace=namespace)
+        assert len(worker.acquire(1)) == 0
+        assert len(other.acquire(1)) == 1
+    assert Program.objects.filter(name=PROGRAM, version=VERSION).count() == 3
+    assert worker.acquire(1) == []
+    submit_task()
+    assert len(worker.acquire(1)) == 1
+
+
 def test_a_new_version_may_have_another_entry_point(worker: Worker):
     command = replace(worker.opening, session_id=uuid4(), catalogue=(*CATALOGUE, entry(version="2", entry_point="b:c")))
     open_session(command, using=USING)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import random
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from ledgence.models import State
 from ledgence_worker.stopping import ExitCode
+from tests.faults.commit_proxy import CommitProxy
 from tests.faults.conftest import checked, database_alias
 from tests.faults.remote_site import RemoteSite, TaskServer
 from tests.servers import Server
@@ -84,3 +86,20 @@ def test_crashes_under_load_cost_time_and_nothing_else(own_remote: RemoteSite, s
         assert own_remote.wait_for_end(task) is State.SUCCEEDED
         assert own_remote.ends(task) == [(1, "succeeded")]
     assert worker.stop() == ExitCode.CLEAN
+
+
+def test_commits_that_are_lost_beneath_it_are_repeated_by_its_workers(
+    own_remote: RemoteSite, server: Server, proxy: CommitProxy, server_environment: dict[str, str]
+) -> None:
+    through = own_remote.url.replace(str(server.port), str(proxy.port))
+    with contextlib.closing(TaskServer(through, server_environment)) as task_server:
+        own_remote.server_url = task_server.url
+        tasks = [own_remote.submit("echo", number) for number in range(400)]
+        # Always the same chances; what they meet depends on the threads all the same.
+        proxy.lose_often(0.05, random.Random(7))
+        workers = [own_remote.start_worker(concurrency=2) for _ in range(2)]
+        for task in tasks:
+            assert own_remote.wait_for_end(task) is State.SUCCEEDED
+            assert own_remote.ends(task) == [(1, "succeeded")]
+        assert proxy.losses > 3
+        assert [worker.stop() for worker in workers] == [ExitCode.CLEAN] * 2

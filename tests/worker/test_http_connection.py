@@ -1,5 +1,6 @@
 """One connection over HTTP against a server that does whatever it likes: every doubt is told, none holds the caller."""
 
+import contextlib
 import select
 import socket
 import threading
@@ -105,8 +106,27 @@ def test_requests_follow_each_other_on_one_connection():
 def test_a_connection_that_the_server_closed_is_noticed_before_it_is_used():
     with talking(send_and_close(OK), send(OK)) as (connection, server):
         ask(connection)
-        assert connection._http is not None
-        select.select([connection._http.sock.fileno()], [], [], SECONDS)
+        assert connection._socket is not None
+        select.select([connection._socket.fileno()], [], [], SECONDS)
+        assert ask(connection)[0] == 200
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("size", [2, 500, 100_000])
+def test_an_answer_that_closes_the_connection_is_read_to_its_end(size: int):
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
+    told = threading.Event()
+
+    def script(client: socket.socket, request: bytes) -> None:
+        # The body does not come with the head, and not before the head has been read.
+        client.sendall(head.encode())
+        assert told.wait(SECONDS)
+        client.sendall(b"x" * size)
+        client.close()
+
+    with talking(script, send(OK), reply_bytes=size) as (connection, server):
+        threading.Timer(0.1, told.set).start()
+        assert ask(connection)[2] == b"x" * size
         assert ask(connection)[0] == 200
         assert server.connections == 2
 
@@ -116,6 +136,7 @@ def test_a_connection_that_the_server_closed_is_noticed_before_it_is_used():
     [
         b"",
         b"HTTP/1.1 200 OK\r\nContent-Le",
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
@@ -197,6 +218,40 @@ def test_nobody_there_is_unknown_and_the_next_attempt_connects_anew():
         gone = Connection(address._replace(port=1), reply_bytes=1000)
         with pytest.raises(Unavailable, match="refused"):
             ask(gone)
+        assert ask(connection)[0] == 200
+
+
+def test_many_addresses_share_the_time(monkeypatch):
+    # Four sockets whose queues are full: nobody answers there.
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(full()) for _ in range(4)]
+        addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in ports]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+        connection = Connection(parse_address("http://many.example"), reply_bytes=1000)
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=r"many\.example:80"):
+            ask(connection, seconds=0.8)
+        assert time.monotonic() - began < 2
+
+
+@contextmanager
+def full() -> Iterator[int]:
+    """A port whose queue takes no connection any more."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+        yield listening.getsockname()[1]
+
+
+def test_a_late_interrupt_costs_no_other_exchange():
+    with talking(send(OK), send(OK)) as (connection, _):
+        ask(connection)
+        connection.interrupt()
+        with pytest.raises(Unavailable):
+            ask(connection)
         assert ask(connection)[0] == 200
 
 

@@ -1,23 +1,20 @@
 """One connection to a server over HTTP/1.1, with deadlines for whole exchanges and doubts told as Unavailable."""
 
 import contextlib
-import io
 import select
-import socket
 import ssl
 import time
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ledgence_worker.errors import InvalidInput, Unavailable
+from ledgence_worker.http_socket import SLOWEST, TimedSocket, connect, secure
 from ledgence_worker.http_tunnel import Proxy, open_tunnel
 
 CONNECT_SECONDS: Final = 5.0
 #: A connection that was idle for longer is not trusted: whatever stands between may have forgotten it.
 IDLE_SECONDS: Final = 50.0
-#: The slowest network that a large message must still get through, in bytes a second, beside its deadline.
-SLOWEST: Final = 100_000
 _READ_BYTES: Final = 256 * 1024
 
 
@@ -75,7 +72,7 @@ class Connection:
         self._proxy = proxy
         self._reply_bytes = reply_bytes
         self._context = (context or ssl.create_default_context()) if address.is_secure else None
-        self._http: HTTPConnection | None = None
+        self._socket: TimedSocket | None = None
         self._used_at = 0.0
         self._is_interrupted = False
 
@@ -94,8 +91,12 @@ class Connection:
             content = self._read(response)
         except (OSError, HTTPException, ValueError) as error:
             self.close()
+            server = f"{self._address.host}:{self._address.port}"
+            raise Unavailable(
+                f"{method} {path} had no answer from {server}: {type(error).__name__}: {error}"
+            ) from error
+        finally:
             self._is_interrupted = False
-            raise Unavailable(f"{method} {path} had no answer: {type(error).__name__}: {error}") from error
         if response.will_close:
             self.close()
         self._used_at = time.monotonic()
@@ -105,50 +106,50 @@ class Connection:
     def interrupt(self) -> None:
         """Make an exchange that waits on another thread fail at once."""
         self._is_interrupted = True
-        http = self._http
-        if http is not None and http.sock is not None:
+        if (timed := self._socket) is not None:
             with contextlib.suppress(OSError):
-                http.sock.shutdown(socket.SHUT_RDWR)
+                timed.interrupt()
 
     def close(self) -> None:
         """Close the connection; the next exchange opens another."""
-        if self._http is not None:
-            self._http.close()
-            self._http = None
+        if self._socket is not None:
+            self._socket.end()
+            self._socket = None
 
     def _connected(self, deadline: float) -> HTTPConnection:
-        if self._http is not None and self._is_stale(self._http):
+        _, host, port, _ = self._address
+        if self._socket is not None and self._is_stale(self._socket):
             self.close()
-        if self._http is None:
-            seconds = max(0.001, min(CONNECT_SECONDS, deadline - time.monotonic()))
-            _, host, port, _ = self._address
-            self._http = (
-                HTTPSConnection(host, port, timeout=seconds, context=self._context)
-                if self._context
-                else HTTPConnection(host, port, timeout=seconds)
-            )
-            if self._context is None or self._proxy is None:
-                self._http.connect()
-            else:
-                tunnel = open_tunnel(self._proxy, host, port, time.monotonic() + seconds)
-                self._http.sock = self._context.wrap_socket(tunnel, server_hostname=host)
-            self._http.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # Any: http.client takes whatever behaves like the socket that it uses.
-            wire: Any = _Timed(self._http.sock)
-            self._http.sock = wire
-        timed: Any = self._http.sock
-        timed.deadline = deadline
-        return self._http
+        if self._socket is None:
+            self._socket = TimedSocket(self._open(host, port, min(deadline, time.monotonic() + CONNECT_SECONDS)))
+        self._socket.deadline = deadline
+        # One for each exchange: it has a state of its own, and nothing that costs.
+        http = HTTPConnection(host, port)
+        if self._context is not None:
+            # So that it leaves the port out of the Host header where it is the usual one.
+            http.default_port = 443
+        # Any: http.client takes whatever behaves like the socket that it uses.
+        timed: Any = self._socket
+        http.sock = timed
+        return http
 
-    def _is_stale(self, http: HTTPConnection) -> bool:
+    def _open(self, host: str, port: int, deadline: float) -> Any:
+        if self._context is None:
+            return connect(host, port, deadline)
+        plain = open_tunnel(self._proxy, host, port, deadline) if self._proxy else connect(host, port, deadline)
+        return secure(plain, host, self._context, deadline)
+
+    def _is_stale(self, timed: TimedSocket) -> bool:
         """Whether the other side has closed it, or may have: better to notice before a request than by its loss."""
-        if http.sock is None or time.monotonic() - self._used_at > IDLE_SECONDS:
+        if time.monotonic() - self._used_at > IDLE_SECONDS:
             return True
         poll = select.poll()
-        poll.register(http.sock.fileno(), select.POLLIN)
+        poll.register(timed.fileno(), select.POLLIN)
         return bool(poll.poll(0))
 
     def _read(self, response: Any) -> bytes:
+        if response.length is None and not response.chunked:
+            raise ValueError("the reply does not tell its length, so that its end is not known from a cut")
         parts = []
         size = 0
         while part := response.read(_READ_BYTES):
@@ -159,55 +160,3 @@ class Connection:
         if response.length:
             raise ValueError("the reply was cut short")
         return b"".join(parts)
-
-
-class _Timed(io.RawIOBase):
-    """A socket whose every read and write keeps one deadline: a server that drips must not hold its caller."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self._socket = connected
-        self.deadline = 0.0
-
-    def _arm(self) -> None:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the deadline has passed")
-        self._socket.settimeout(left)
-
-    def sendall(self, data: Any) -> None:
-        self._arm()
-        self._socket.sendall(data)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._arm()
-        count = self._socket.recv_into(buffer)
-        # What arrives may take as long as its size does on the slowest network.
-        self.deadline += count / SLOWEST
-        return count
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        # Closing a response must not close the connection, so each gets a reader of its own that only borrows it.
-        return io.BufferedReader(_Borrowed(self))
-
-    def shutdown(self, how: int) -> None:
-        self._socket.shutdown(how)
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-class _Borrowed(io.RawIOBase):
-    def __init__(self, timed: _Timed) -> None:
-        self._timed = timed
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._timed.readinto(buffer)

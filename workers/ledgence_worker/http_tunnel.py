@@ -3,11 +3,11 @@
 import base64
 import re
 import socket
-import time
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from ledgence_worker.errors import InvalidInput
+from ledgence_worker.http_socket import connect, left
 
 _HEAD_BYTES: Final = 16 * 1024
 
@@ -37,7 +37,8 @@ def parse_proxy(url: str) -> Proxy:
 
 def open_tunnel(proxy: Proxy, host: str, port: int, deadline: float) -> socket.socket:
     """Return a socket that leads to the server. Raises OSError."""
-    tunnel = socket.create_connection((proxy.host, proxy.port), _left(deadline))
+    tunnel = connect(proxy.host, proxy.port, deadline)
+    tunnel.settimeout(left(deadline))
     try:
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
@@ -46,7 +47,7 @@ def open_tunnel(proxy: Proxy, host: str, port: int, deadline: float) -> socket.s
         tunnel.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
         head = b""
         while b"\r\n\r\n" not in head:
-            tunnel.settimeout(_left(deadline))
+            tunnel.settimeout(left(deadline))
             # The server behind it speaks only when it is spoken to, so that nothing of it is read here.
             part = tunnel.recv(4096)
             head += part
@@ -58,10 +59,3 @@ def open_tunnel(proxy: Proxy, host: str, port: int, deadline: float) -> socket.s
         tunnel.close()
         raise
     return tunnel
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("the deadline has passed")
-    return left

@@ -23,8 +23,9 @@ from ledgence_worker.client.results import value_of
 from ledgence_worker.client.server import check_proxy, check_server
 from ledgence_worker.client.talk import Manner, Sending, Talk, converse, wait_for_end
 from ledgence_worker.errors import Unavailable
-from ledgence_worker.http_connection import CONNECT_SECONDS, SLOWEST, Answer
+from ledgence_worker.http_connection import CONNECT_SECONDS, Answer
 from ledgence_worker.http_replies import API_PATH, JSON, headers_of
+from ledgence_worker.http_socket import SLOWEST
 
 try:
     import httpx

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ledgence_worker.errors import Unavailable
-from ledgence_worker.http_connection import SLOWEST, Answer
+from ledgence_worker.http_connection import Answer
 from ledgence_worker.http_replies import read_answer
+from ledgence_worker.http_socket import SLOWEST
 from ledgence_worker.limits import JSON_DEPTH
 
 #: A page of a hundred attempts, whose reports hold 50 KiB each that as text in JSON may take six times that.

@@ -105,7 +105,7 @@ def run_server() -> Iterator[tuple[psutil.Process, str]]:
     """Run the project's ASGI application with one process, and yield it and its address."""
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
         number, port = listening.fileno(), listening.getsockname()[1]
-        options = ["--worker-class", "asgi", "--workers", "1", "--bind", f"fd://{number}", "--keep-alive", "75"]
+        options = ["--worker-class", "asgi", "--workers", "1", "--bind", f"fd://{number}", "--keep-alive", "5"]
         quiet = ["--graceful-timeout", "2", "--log-level", "warning", "--no-control-socket"]
         command = [sys.executable, "-m", "gunicorn", *options, *quiet, "ledgence_project.asgi:application"]
         process = subprocess.Popen(command, pass_fds=[number], cwd=MANAGE.parent)

@@ -19,6 +19,7 @@ import psutil
 import pytest
 import yaml
 
+from ledgence.conf import get_settings
 from ledgence.http import lanes
 from ledgence.http.body import BODY_SECONDS
 from ledgence.http.table import HEALTH
@@ -73,11 +74,12 @@ def test_every_way_to_start_gunicorn_has_the_options_of_the_table() -> None:
 def test_time_outs_hold_what_they_must() -> None:
     upstream, own = directive("keepalive_timeout")
     idle = http_connection.IDLE_SECONDS
-    assert f"idle for up to {idle:g} s" in TEXT
-    # Nobody closes a connection that the other side still trusts.
+    # Nobody closes a connection that nginx, or a worker behind it, still trusts.
     assert own > idle
-    assert option("--keep-alive") > idle
-    assert upstream < option("--graceful-timeout") < option("--keep-alive")
+    assert upstream < option("--keep-alive")
+    # A stop waits for idle connections: well within its own time, and within a lease.
+    assert 2 * option("--keep-alive") < option("--graceful-timeout")
+    assert 2 * option("--keep-alive") < get_settings().lease_seconds
     assert option("--timeout") > BODY_SECONDS
     [read] = directive("proxy_read_timeout")
     # A wait, and a statement's time-out.
@@ -138,6 +140,16 @@ def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
     assert "warn" not in proxy.check(proxy.configure(tmp_path, free_port(), free_port()))
 
 
+def project_variables(database_url: str) -> dict[str, str]:
+    """Return the environment of the shipped project."""
+    return environment() | {
+        "DATABASE_URL": database_url,
+        "SECRET_KEY": "tests",
+        "DJANGO_SETTINGS_MODULE": "ledgence_project.settings",
+        "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'workers'}",
+    }
+
+
 class Site:
     """The task service behind nginx, of the shipped project."""
 
@@ -146,12 +158,7 @@ class Site:
         self.port = free_port()
         self._upstream = free_port()
         self._main = proxy.configure(folder, self.port, self._upstream)
-        self._variables = environment() | {
-            "DATABASE_URL": database_url,
-            "SECRET_KEY": "tests",
-            "DJANGO_SETTINGS_MODULE": "ledgence_project.settings",
-            "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'workers'}",
-        }
+        self._variables = project_variables(database_url)
         self._tls = ssl.create_default_context(cafile=str(folder / "certificate.pem"))
         _, self.token = issue(name="tests", roles=[*Role], tenant="default", namespace="default", using="default")
         self._stack = ExitStack()
@@ -206,6 +213,25 @@ class Site:
 
     def close(self) -> None:
         self._stack.close()
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_stop_waits_no_longer_for_an_idle_connection_than_told(tmp_path: Path, database_url: str) -> None:
+    port = free_port()
+    with ExitStack() as stack:
+        web = stack.enter_context(
+            serve(tmp_path, project_variables(database_url), f"127.0.0.1:{port}", "ledgence_project.asgi")
+        )
+        idle = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        stack.callback(idle.close)
+        idle.request("GET", "/ledgence/v1/health/live")
+        assert idle.getresponse().read()
+        began = time.monotonic()
+        stop(web)
+        # And a second for the processes to end.
+        assert time.monotonic() - began < option("--keep-alive") + 3
+        assert web.returncode == 0
 
 
 class Waiting:

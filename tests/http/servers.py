@@ -48,7 +48,7 @@ def serving(
         command = [sys.executable, "-m", "gunicorn", "--worker-class", "asgi", "--bind", f"fd://{number}"]
         command += [
             "--keep-alive",
-            "75",
+            "5",
             "--graceful-timeout",
             "2",
             "--log-level",

@@ -21,6 +21,7 @@ from ledgence_worker.bodies import (
 )
 from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.http_connection import Connection
+from ledgence_worker.http_hints import hint_of
 from ledgence_worker.http_replies import API_PATH, headers_of, is_overheard, read_answer, server_of
 from ledgence_worker.protocol import (
     Acquire,
@@ -63,6 +64,7 @@ class HttpTaskService:
         self._connections: list[Connection] = []
         self._interrupted = threading.Event()
         self._waiting: Connection | None = None
+        self._is_hinted = False
 
     def open_session(self, command: OpenSession) -> Session:
         body = NewSessionBody(
@@ -75,10 +77,22 @@ class HttpTaskService:
             exclude_queues=command.exclude_queues,
             catalogue=command.catalogue,
         )
-        session: Session = self._call("PUT", command.session_id, "", body, Session)
+        try:
+            session: Session = self._call("PUT", command.session_id, "", body, Session)
+        except Unavailable as error:
+            self._hint(error)
+            raise
         # One renewal that hangs, or the extension on the same thread, must leave time for another within the lease.
         self._renewal_seconds = min(self._answer_seconds, session.lease_seconds / 4)
         return session
+
+    def _hint(self, error: Unavailable) -> None:
+        """Tell once what may be wrong with the address: a mistyped one looks like a service that is away."""
+        if not self._is_hinted and (hint := hint_of(error, self._address)):
+            self._is_hinted = True
+            scheme = "https" if self._address.is_secure else "http"
+            server = f"{scheme}://{self._address.host}:{self._address.port}"
+            logger.warning("no answer yet server=%s hint=%s", server, hint)
 
     def extend_session(self, session_id: UUID) -> Session:
         session: Session = self._call("POST", session_id, "/extend", None, Session, seconds=self._renewal_seconds)

@@ -60,4 +60,7 @@ def error_of(status: int, document: object) -> LedgenceError:
         detail = document.get("detail")
         if problem and status in (problem.status, *problem.also) and isinstance(detail, str):
             return problem.error(detail)
-    return Unavailable(f"The reply has status {status} and is not the task service's own; what it did is unknown.")
+    return Unavailable(
+        f"The reply has status {status} and is not the task service's own; what it did is unknown. If this goes on, "
+        "look at the server's address (scheme, host, port and path), and whether the task service is served there."
+    )

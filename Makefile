@@ -5,6 +5,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITH_DATABASE := $(BIN)/python -m ledgence_project.embedded run --
 
+# Tests wait more than they compute: they are spread over the cores, file by file, so that each file's servers and rows
+# are made once.
+SPREAD := -n logical --maxprocesses 8 --dist loadfile
+
 # What 'make test' leaves to 'make test-slow'.
 SLOW := slow or browser or broker or scale
 
@@ -23,13 +27,13 @@ demo: $(INSTALLED)
 	@$(WITH_DATABASE) sh -c '"$$0" manage.py migrate --verbosity 0 && exec "$$0" manage.py ledgence_demo' $(BIN)/python
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not ($(SLOW))"
+	$(BIN)/python -m pytest $(SPREAD) -m "not ($(SLOW))"
 
 test-fast: $(INSTALLED)
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 -m "not ($(SLOW) or process)"
+	$(BIN)/python -m pytest $(SPREAD) -m "not ($(SLOW) or process)"
 
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest -m "$(SLOW)"
+	$(BIN)/python -m pytest $(SPREAD) -m "$(SLOW)"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

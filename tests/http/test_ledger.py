@@ -105,6 +105,10 @@ class ByTenant:
             self._services[tenant, namespace] = OverHttp(self._url, token)
         return self._services[tenant, namespace]
 
+    def close(self) -> None:
+        for service in self._services.values():
+            service.close()
+
 
 class Scoped:
     """A worker's way to the ledger: its session's opening tells which token it has."""
@@ -146,8 +150,10 @@ def word_of(what: Any) -> str:
 
 @pytest.fixture(autouse=True)
 def by_http(server: Server, transactional_db: None) -> Iterator[None]:
-    before = transport.set(ByTenant(server)), submitter.set(Submitter(server))
+    services = ByTenant(server)
+    before = transport.set(services), submitter.set(Submitter(server))
     yield
+    services.close()
     transport.reset(before[0])
     submitter.reset(before[1])
 

@@ -61,7 +61,7 @@ class SubmittedTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """A task as it is now. ``state``: queued, active, waiting, succeeded, failed or cancelled."""
+    """A task as it is now. ``state``: queued, active, succeeded, failed or cancelled."""
 
     id: UUID
     state: str

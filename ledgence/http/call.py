@@ -61,11 +61,20 @@ class Call:
         if self._request is None:
             raise RuntimeError("A call is attempted before it is read.")
         self._request.is_last = is_last
+        if self._head.endpoint.lane is None:
+            return self._head.endpoint.handler(self._request)
         with self._service.calling("http"):
             reply = self._head.endpoint.handler(self._request)
             if self._head.endpoint.name == "open_session":
                 # Somebody else may have opened it in the same moment.
                 check_session(self._request)
+        return reply
+
+    def answer(self) -> Reply:
+        """Run the handler of a request that does not wait. Raises LedgenceError."""
+        reply = self.attempt(is_last=True)
+        if reply is None:
+            raise RuntimeError(f"{self._head.endpoint.name} has no reply and may not wait.")
         return reply
 
 

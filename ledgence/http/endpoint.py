@@ -22,6 +22,8 @@ class Lane(StrEnum):
     WORK = "work"
     # Submissions, and whatever people and programs look at.
     TASKS = "tasks"
+    # Whether the service is ready: asked by anybody, so what it costs must not be another's.
+    READY = "ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +87,14 @@ class Endpoint:
     reply: type
     #: Any of these roles may call it; nobody needs a token where there is none.
     roles: tuple[Role, ...] = ()
-    lane: Lane = Lane.TASKS
+    #: None for what touches no database: it is answered where it is received, without a thread.
+    lane: Lane | None = Lane.TASKS
     body: type | None = None
     body_bytes: int = limits.COMMAND_BYTES
     query: Mapping[str, Parameter] = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
+    #: For an endpoint without roles: how long one reply answers everybody who asks.
+    kept_seconds: float = 0.0
     #: For an endpoint that may wait: how long its request wants to, in seconds, and for what.
     wait: Callable[[Request], tuple[float, Topic]] | None = None
 

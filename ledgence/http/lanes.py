@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ledgence.http.endpoint import Lane
 from ledgence_worker.errors import Busy
 
-THREADS = {Lane.RENEW: 2, Lane.WORK: 4, Lane.TASKS: 4}
+THREADS = {Lane.RENEW: 2, Lane.WORK: 4, Lane.TASKS: 4, Lane.READY: 1}
 #: How many requests may stand before a lane's threads: more could not be answered before their callers give up.
 QUEUE_MAX = 1024
 
@@ -22,8 +22,13 @@ class Lanes:
         self._counts = dict.fromkeys(THREADS, 0)
         self._is_closed = False
 
-    async def run[T](self, lane: Lane, function: Callable[[], T]) -> T:
-        """Run a function to its end, whatever becomes of the caller. Raises Busy when too many stand before it."""
+    async def run[T](self, lane: Lane | None, function: Callable[[], T]) -> T:
+        """Run a function to its end, whatever becomes of the caller; without a lane, here and at once.
+
+        Raises Busy when too many stand before it.
+        """
+        if lane is None:
+            return function()
         if self._is_closed:
             raise Busy("This process stops; nothing was done. Send it again.")
         if self._counts[lane] >= QUEUE_MAX:

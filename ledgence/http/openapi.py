@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from ledgence.http.descriptions import BIGINT_MAX, COUNTS, RULES, TIME, VALUES, Schema
-from ledgence.http.endpoint import Endpoint, Lane, Reply
+from ledgence.http.endpoint import Endpoint, Reply
 from ledgence_worker.problems import MEDIA_TYPE, PROBLEMS
 from ledgence_worker.programs import Unset
 
@@ -41,7 +41,7 @@ def describe(endpoints: Iterable[Endpoint]) -> Endpoint:
         path="openapi.json",
         summary="Describe this API",
         handler=lambda request: Reply(body=body()),
-        lane=Lane.RENEW,
+        lane=None,
         reply=dict,
     )
     return own

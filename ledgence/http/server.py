@@ -13,6 +13,7 @@ from ledgence.conf import get_settings
 from ledgence.http.body import Bodies, Message, Receive, drop
 from ledgence.http.call import Call
 from ledgence.http.endpoint import Lane, Reply
+from ledgence.http.kept import Kept
 from ledgence.http.lanes import Lanes
 from ledgence.http.parking import Gone, Parking
 from ledgence.http.replies import explain, finish, request_id_of
@@ -70,6 +71,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._answering: set[Any] = set()
         self._lanes = Lanes()
+        self._kept = Kept()
         self._bodies = Bodies()
         self._service = DatabaseTaskService(get_settings().database, listen=False)
         self._waits = Waits(self._service, lambda function: self._lanes.run(Lane.WORK, function))
@@ -156,9 +158,13 @@ class Server:
             is_over = topic is None or seconds == 0
             return seconds, topic, call.attempt(is_last=True) if is_over else None
 
+        if head.endpoint.kept_seconds:
+            # Read here: it has no token to look up.
+            call.read(body)
+            return await self._kept.reply(head.endpoint, lambda: self._lanes.run(head.endpoint.lane, call.answer))
         seconds, topic, reply = await self._lanes.run(head.endpoint.lane, begin)
         if reply is None:
-            reply = await self._parking.wait(call, head.endpoint.lane, topic, received, seconds, receive)
+            reply = await self._parking.wait(call, head.endpoint.lane or Lane.TASKS, topic, received, seconds, receive)
         if isinstance(topic, Acquire):
             self._waits.ended(settlement.task_id for settlement in topic.settlements)
         return reply

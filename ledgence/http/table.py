@@ -244,7 +244,7 @@ HEALTH = (
         path="health/live",
         summary="Tell that the process answers",
         handler=health.live,
-        lane=Lane.RENEW,
+        lane=None,
         reply=Health,
     ),
     Endpoint(
@@ -254,7 +254,8 @@ HEALTH = (
         summary="Tell whether requests would succeed, and if not, why",
         handler=health.ready,
         # Its own answer must not wait behind others, nor theirs behind it.
-        lane=Lane.RENEW,
+        lane=Lane.READY,
+        kept_seconds=1.0,
         reply=Health,
         statuses=(200, 503),
     ),

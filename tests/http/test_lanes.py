@@ -83,6 +83,15 @@ def test_a_function_ends_though_its_caller_is_cancelled_and_counts_until_then(mo
     run(test)
 
 
+def test_what_needs_no_thread_is_answered_at_once_even_by_closed_lanes() -> None:
+    async def test() -> None:
+        async with opened() as (made, _):
+            made.close()
+            assert await made.run(None, threading.current_thread) is threading.current_thread()
+
+    run(test)
+
+
 def test_what_a_function_raises_reaches_its_caller() -> None:
     async def test() -> None:
         async with opened() as (made, _):

@@ -206,14 +206,16 @@ class Waits:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._stopping.wait()
+                # Who began to wait meanwhile is of the next turn, which comes at once when the process stops.
                 await self._try_turn()
-                if self.is_stopping:
-                    return
+                # Whoever was told goes now.
+                await asyncio.sleep(0)
         finally:
             self._turns = None
 
     async def _try_turn(self) -> None:
-        waiting = list(self._work)
+        # Who is told already, and has not yet gone, is not asked for again.
+        waiting = [one for one in self._work if not one.news.done()]
         try:
             await self._turn(waiting)
         except Busy:

@@ -444,6 +444,32 @@ def test_stop_answers_every_wait_at_once_and_lets_nobody_wait_any_more(
     run(test)
 
 
+def test_a_wait_that_begins_during_a_turn_is_answered_when_the_process_stops_before_its_end(ledger: Ledger) -> None:
+    inside, gate, find = threading.Event(), threading.Event(), ledger.find_sessions_to_wake
+
+    def find_slowly(sessions: list[UUID]) -> list[Any]:
+        inside.set()
+        gate.wait(PATIENCE_SECONDS)
+        return find(sessions)
+
+    ledger.find_sessions_to_wake = find_slowly  # type: ignore[method-assign]
+
+    async def test(made: Waits) -> None:
+        first = park(made, command(ledger))
+        await parked(made, 1)
+        await asyncio.to_thread(inside.wait)
+        second = park(made, command(ledger))
+        await parked(made, 2)
+        made.stop()
+        began = time.monotonic()
+        gate.set()
+        assert await first is News.OVER
+        assert await second is News.RECORDED
+        assert time.monotonic() - began < 2
+
+    run(test)
+
+
 def test_stop_answers_every_wait_though_the_database_does_not(ledger: Ledger) -> None:
     async def test(made: Waits) -> None:
         for failure in (Busy("full"), Unavailable("no answer")):
@@ -454,6 +480,20 @@ def test_stop_answers_every_wait_though_the_database_does_not(ledger: Ledger) ->
             assert set(await asyncio.gather(*tasks)) <= {News.OVER, News.CHANGED}
             made._stopping.clear()
             ledger.fails = None
+
+    run(test)
+
+
+def test_stop_answers_every_wait_though_no_thread_is_left(ledger: Ledger) -> None:
+    async def test(made: Waits) -> None:
+        async def refuse(function: Callable[[], Any]) -> Any:
+            raise Busy("closed")
+
+        tasks = [park(made, command(ledger)) for _ in range(3)]
+        await parked(made, 3)
+        made._run = refuse
+        made.stop()
+        assert set(await asyncio.gather(*tasks)) == {News.OVER}
 
     run(test)
 

@@ -13,6 +13,8 @@ from ledgence_worker.errors import Busy
 BODY_SECONDS = 30.0
 #: The token is checked before a larger body is taken.
 SMALL_BYTES = 64 * 1024
+#: Larger ones are read one at a time.
+LARGE_BYTES = 1024 * 1024
 #: How many bytes of bodies one process holds at a time.
 HELD_BYTES_MAX = 256 * 1024 * 1024
 #: A refused body is read to its end and forgotten if that is near. Where the connection is closed under a caller that
@@ -24,14 +26,34 @@ type Message = MutableMapping[str, Any]
 type Receive = Callable[[], Awaitable[Message]]
 
 
+class Body:
+    """A body that was taken. It counts, and is held, until it is let go."""
+
+    def __init__(self, content: bytes, forget: Callable[[int], None]) -> None:
+        self.content = content
+        self._forget = forget
+
+    @property
+    def is_large(self) -> bool:
+        """Whether no other of this size may be read beside it."""
+        return len(self.content) > LARGE_BYTES
+
+    def let_go(self) -> None:
+        """Hold it no more; once is enough."""
+        self._forget(len(self.content))
+        self.content = b""
+
+
 class Bodies:
     """Takes the bodies of one process. Belongs to the event loop."""
 
     def __init__(self) -> None:
         self._held = 0
+        #: Held while a large body is read: what it is made of may be thirty times as large for a moment.
+        self.reading = asyncio.Semaphore(1)
 
-    async def take(self, head: Head, receive: Receive, admit: Callable[[], Awaitable[object]]) -> bytes:
-        """Take a whole body, after ``admit`` where it is or may become large; let_go() of it later. Raises Refused."""
+    async def take(self, head: Head, receive: Receive, admit: Callable[[], Awaitable[object]]) -> Body:
+        """Take a whole body, after ``admit`` where it is or may become large; let it go later. Raises Refused."""
         if head.endpoint.body is not None and (head.content_length is None or head.content_length > SMALL_BYTES):
             await admit()
         body = bytearray()
@@ -47,12 +69,12 @@ class Bodies:
                     self._hold(len(part))
                     body += part
                     if not message.get("more_body", False):
-                        return bytes(body)
+                        return Body(bytes(body), self._let_go)
         except TimeoutError:
-            self.let_go(len(body))
+            self._let_go(len(body))
             raise Refused(408, f"The body did not arrive within {BODY_SECONDS:g} s.") from None
         except BaseException:
-            self.let_go(len(body))
+            self._let_go(len(body))
             raise
 
     def _hold(self, size: int) -> None:
@@ -60,8 +82,7 @@ class Bodies:
             raise Busy("The bodies of other requests fill the memory of this process; nothing was done. Send it again.")
         self._held += size
 
-    def let_go(self, size: int) -> None:
-        """Forget a body that was taken."""
+    def _let_go(self, size: int) -> None:
         self._held -= size
 
 

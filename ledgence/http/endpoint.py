@@ -1,8 +1,8 @@
 """What a handler is and gets: an endpoint of the task service, a request to it, and the reply."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +10,6 @@ from ledgence.http.parameters import Parameter
 from ledgence.service import DatabaseTaskService
 from ledgence.tokens import Role, Scope
 from ledgence_worker import limits, wire
-from ledgence_worker.protocol import Acquire
 
 
 class Lane(StrEnum):
@@ -47,6 +46,8 @@ class Request:
     query: Mapping[str, Any] = field(default_factory=dict)
     #: The body, of the endpoint's type.
     body: Any = None
+    #: How long it has waited already.
+    held_seconds: float = 0.0
     #: False while the request may still wait: then a handler that has nothing yet answers None.
     is_last: bool = True
 
@@ -70,8 +71,32 @@ class Request:
         return self.id
 
 
-#: What a waiting request waits for: due work of a session, or the end of a task.
-type Topic = Acquire | UUID
+class Topic(StrEnum):
+    """What a request may wait for."""
+
+    # Due work of a session; the key is the command.
+    WORK = "work"
+    # The end of a task; the key is its id.
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """How long a request may wait, and for what."""
+
+    seconds: float
+    topic: Topic
+    #: As its topic has it.
+    key: Any
+
+
+class SessionUse(Enum):
+    """What an endpoint wants of the worker session that its address names. It must be within the token's scope."""
+
+    # Exists.
+    EXISTING = auto()
+    # Exists, or is made by this request.
+    NEW = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +114,18 @@ class Endpoint:
     roles: tuple[Role, ...] = ()
     #: None for what touches no database: it is answered where it is received, without a thread.
     lane: Lane | None = Lane.TASKS
+    #: For an endpoint whose address names a worker session.
+    session: SessionUse | None = None
     body: type | None = None
     body_bytes: int = limits.COMMAND_BYTES
     query: Mapping[str, Parameter] = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
     #: For an endpoint without roles: how long one reply answers everybody who asks.
     kept_seconds: float = 0.0
-    #: For an endpoint that may wait: how long its request wants to, in seconds, and for what.
-    wait: Callable[[Request], tuple[float, Topic]] | None = None
+    #: For an endpoint whose requests may wait: what this one does; None if it does not.
+    wait: Callable[[Request], Wait | None] | None = None
+    #: Tells the tasks that a request may have ended: who waits for one of them looks at once.
+    ends: Callable[[Request], Iterable[UUID]] | None = None
 
 
 def answer(value: object, *, status: int = 200) -> Reply:

@@ -1,8 +1,9 @@
 """The threads of a server process: a few for each kind of request, so that none waits behind another kind."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from ledgence.http.endpoint import Lane
 from ledgence_worker.errors import Busy
@@ -10,6 +11,10 @@ from ledgence_worker.errors import Busy
 THREADS = {Lane.RENEW: 2, Lane.WORK: 4, Lane.TASKS: 4, Lane.READY: 1}
 #: How many requests may stand before a lane's threads: more could not be answered before their callers give up.
 QUEUE_MAX = 1024
+
+
+#: Runs a function on one of a lane's threads.
+type Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class Lanes:

@@ -5,23 +5,16 @@ import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ledgence.conf import get_settings
-from ledgence.http.body import Bodies, Message, Receive, drop
-from ledgence.http.call import Call
-from ledgence.http.endpoint import Lane, Reply
-from ledgence.http.kept import Kept
-from ledgence.http.lanes import Lanes
-from ledgence.http.parking import Gone, Parking
+from ledgence.http.body import Message, Receive, drop
+from ledgence.http.endpoint import Reply
+from ledgence.http.parking import Gone
 from ledgence.http.replies import explain, finish, request_id_of
-from ledgence.http.routing import Head, has_body, read_head
+from ledgence.http.routing import has_body, read_head
+from ledgence.http.running import Running
 from ledgence.http.stop_signals import call_before
-from ledgence.http.waits import Waits
-from ledgence.service import DatabaseTaskService
-from ledgence_worker.protocol import Acquire
 
 logger = logging.getLogger("ledgence.http")
 
@@ -60,38 +53,32 @@ def _path(scope: Message) -> str:
 
 
 class Server:
-    """What one process needs to answer: made with its first request, on its event loop."""
+    """The task service of one process: started with its first request, and again if there is one after its end."""
 
     def __init__(self) -> None:
-        self._is_started = False
-
-    def _start(self) -> None:
-        """Make what belongs to this process: after the server has forked it."""
-        self._is_started = True
-        self._loop = asyncio.get_running_loop()
+        self.running: Running | None = None
         self._answering: set[Any] = set()
-        self._lanes = Lanes()
-        self._kept = Kept()
-        self._bodies = Bodies()
-        self._service = DatabaseTaskService(get_settings().database, listen=False)
-        self._waits = Waits(self._service, lambda function: self._lanes.run(Lane.WORK, function))
-        self._parking = Parking(self._waits, self._lanes)
-        if get_settings().hints:
-            self._service.listen(self._waits.hear)
-        call_before((signal.SIGTERM, signal.SIGINT), self._stop)
+        self._hears_signals = False
+
+    def _start(self) -> Running:
+        """Make what belongs to this process: after the server has forked it."""
+        if self.running is None:
+            self.running = Running()
+            if not self._hears_signals:
+                self._hears_signals = True
+                call_before((signal.SIGTERM, signal.SIGINT), self._stop)
+        return self.running
 
     def _stop(self) -> None:
-        # A loop that has ended has no waits.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._waits.stop)
+        if self.running is not None:
+            self.running.stop_soon()
 
     async def live(self, receive: Receive, send: Send) -> None:
         """Start and stop with the server process."""
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                if not self._is_started:
-                    self._start()
+                self._start()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self._close()
@@ -99,18 +86,18 @@ class Server:
                 return
 
     async def _close(self) -> None:
-        if not self._is_started:
+        if self.running is None:
             return
-        self._waits.stop()
-        if self._answering:
-            await asyncio.wait(self._answering, timeout=CLOSE_SECONDS)
-        self._lanes.close()
-        await asyncio.to_thread(self._service.close)
+        try:
+            self.running.stop()
+            if self._answering:
+                await asyncio.wait(self._answering, timeout=CLOSE_SECONDS)
+            await self.running.close()
+        finally:
+            self.running = None
 
     async def answer(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request; whatever happens, with a typed reply."""
-        if not self._is_started:
-            self._start()
         task = asyncio.current_task()
         self._answering.add(task)
         try:
@@ -122,19 +109,18 @@ class Server:
         began = time.monotonic()
         headers = _read_headers(scope)
         request_id = request_id_of(headers)
-        is_body_left, body = has_body(headers), b""
+        is_body_left = has_body(headers)
         try:
+            running = self._start()
             path = _path(scope)[len(PREFIX) :]
-            head = read_head(scope["method"], path, scope["query_string"].decode("latin-1"), headers)
-            body = await self._take_body(head, receive)
+            call = running.call(read_head(scope["method"], path, scope["query_string"].decode("latin-1"), headers))
+            body = await running.take_body(call, receive)
             is_body_left = False
-            reply = await self._reply(head, body, receive)
+            reply = await running.reply(call, body, receive)
         except Gone:
             return
         except Exception as error:
             reply = explain(error)
-        finally:
-            self._bodies.let_go(len(body))
         if is_body_left and (reply.status == 408 or not await drop(headers, receive)):
             # What is left of a body that was refused would be read as the next request.
             reply = replace(reply, headers=(*reply.headers, ("Connection", "close")))
@@ -143,31 +129,6 @@ class Server:
             "request method=%s path=%s status=%s request_id=%s seconds=%.4f",
             *(scope["method"], ascii(scope["path"]), reply.status, request_id, time.monotonic() - began),
         )
-
-    async def _take_body(self, head: Head, receive: Receive) -> bytes:
-        call = Call(self._service, head)
-        return await self._bodies.take(head, receive, lambda: self._lanes.run(head.endpoint.lane, call.admit))
-
-    async def _reply(self, head: Head, body: bytes, receive: Receive) -> Reply:
-        received = time.monotonic()
-        call = Call(self._service, head)
-
-        def begin() -> tuple[float, object, Reply | None]:
-            # One trip to a thread for what needs no wait, which is nearly everything.
-            seconds, topic = call.read(body)
-            is_over = topic is None or seconds == 0
-            return seconds, topic, call.attempt(is_last=True) if is_over else None
-
-        if head.endpoint.kept_seconds:
-            # Read here: it has no token to look up.
-            call.read(body)
-            return await self._kept.reply(head.endpoint, lambda: self._lanes.run(head.endpoint.lane, call.answer))
-        seconds, topic, reply = await self._lanes.run(head.endpoint.lane, begin)
-        if reply is None:
-            reply = await self._parking.wait(call, head.endpoint.lane or Lane.TASKS, topic, received, seconds, receive)
-        if isinstance(topic, Acquire):
-            self._waits.ended(settlement.task_id for settlement in topic.settlements)
-        return reply
 
 
 def _read_headers(scope: Message) -> dict[str, str]:

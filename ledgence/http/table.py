@@ -2,7 +2,7 @@
 
 from ledgence.http import health, parameters, tasks, work
 from ledgence.http.descriptions import INT_MAX
-from ledgence.http.endpoint import Endpoint, Lane
+from ledgence.http.endpoint import Endpoint, Lane, SessionUse
 from ledgence.models import State
 from ledgence.tokens import Role
 from ledgence_worker import limits
@@ -120,6 +120,7 @@ TASKS = (
         path="tasks/{id}/cancel",
         summary="Cancel a task",
         handler=tasks.cancel_task,
+        ends=lambda request: [request.named],
         roles=LOOK,
         reply=CancelAnswer,
     ),
@@ -140,6 +141,7 @@ SESSIONS = (
         name="open_session",
         method="PUT",
         path="sessions/{id}",
+        session=SessionUse.NEW,
         summary="Open the session of a worker process under an id that it chose",
         handler=work.open_session,
         roles=WORK,
@@ -151,6 +153,7 @@ SESSIONS = (
         name="extend_session",
         method="POST",
         path="sessions/{id}/extend",
+        session=SessionUse.EXISTING,
         summary="Extend a session to its full length from now",
         handler=work.extend_session,
         roles=WORK,
@@ -161,6 +164,7 @@ SESSIONS = (
         name="close_session",
         method="POST",
         path="sessions/{id}/close",
+        session=SessionUse.EXISTING,
         summary="Close a session",
         handler=work.close_session,
         roles=WORK,
@@ -171,6 +175,7 @@ SESSIONS = (
         name="acquire",
         method="POST",
         path="sessions/{id}/acquire",
+        session=SessionUse.EXISTING,
         summary="Settle ended attempts and take due work, waiting for some if asked to",
         handler=work.acquire,
         roles=WORK,
@@ -179,11 +184,13 @@ SESSIONS = (
         body_bytes=SETTLE_BYTES,
         reply=Acquired,
         wait=work.wait_for_work,
+        ends=work.settled_tasks,
     ),
     Endpoint(
         name="authorize",
         method="POST",
         path="sessions/{id}/authorize",
+        session=SessionUse.EXISTING,
         summary="Permit user code to start",
         handler=work.authorize_attempts,
         roles=WORK,
@@ -195,6 +202,7 @@ SESSIONS = (
         name="renew",
         method="POST",
         path="sessions/{id}/renew",
+        session=SessionUse.EXISTING,
         summary="Extend live leases",
         handler=work.renew,
         roles=WORK,
@@ -206,8 +214,10 @@ SESSIONS = (
         name="settle",
         method="POST",
         path="sessions/{id}/settle",
+        session=SessionUse.EXISTING,
         summary="Settle ended attempts",
         handler=work.settle,
+        ends=work.settled_tasks,
         roles=WORK,
         lane=Lane.WORK,
         body=SettlementsBody,
@@ -218,8 +228,10 @@ SESSIONS = (
         name="release",
         method="POST",
         path="sessions/{id}/release",
+        session=SessionUse.EXISTING,
         summary="Give attempts back whose processes are gone",
         handler=work.release,
+        ends=work.released_tasks,
         roles=WORK,
         lane=Lane.WORK,
         body=OwnersBody,
@@ -229,6 +241,7 @@ SESSIONS = (
         name="is_drained",
         method="GET",
         path="sessions/{id}/drained",
+        session=SessionUse.EXISTING,
         summary="Tell whether the session's queues hold nothing that it could run",
         handler=work.is_drained,
         roles=WORK,

@@ -12,7 +12,7 @@ from ledgence.api import submit_many
 from ledgence.conf import get_settings
 from ledgence.handle import last_error
 from ledgence.http.descriptions import INT_MAX, TASKS_MAX
-from ledgence.http.endpoint import Reply, Request, Topic, answer
+from ledgence.http.endpoint import Reply, Request, Topic, Wait, answer
 from ledgence.models import Attempt, State, Task
 from ledgence.new_task import NewTask
 from ledgence.operations.actions import Operator
@@ -107,9 +107,10 @@ def result(request: Request) -> Reply | None:
     return Reply(body=wire.encode(reply)[:-1] + b',"result":' + task.text.encode() + b"}")
 
 
-def wait_for_end(request: Request) -> tuple[float, Topic]:
+def wait_for_end(request: Request) -> Wait | None:
     """Tell how long the request may wait for the task's end."""
-    return request.query.get("wait", 0.0), request.named
+    seconds = request.query.get("wait", 0.0)
+    return Wait(seconds=seconds, topic=Topic.END, key=request.named) if seconds else None
 
 
 def attempts(request: Request) -> Reply:

@@ -51,10 +51,11 @@ def _service(process: int) -> DatabaseTaskService:
 
 def _reply(call: Call, head: Head, request: HttpRequest) -> Reply:
     call.admit()
-    wanted, topic = call.read(_take_body(head, request))
+    call.read(_take_body(head, request))
+    wanted = call.wait.seconds if call.wait is not None else 0.0
     wait = min(wanted, WAIT_SECONDS_MAX)
     deadline = time.monotonic() + wait
-    while (reply := call.attempt(is_last=(left := deadline - time.monotonic()) <= 0)) is None:
+    while (reply := call.try_once(is_last=(left := deadline - time.monotonic()) <= 0)) is None:
         time.sleep(max(0.0, min(POLL_SECONDS, left)))
     if wait == wanted:
         return reply

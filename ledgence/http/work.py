@@ -1,9 +1,11 @@
 """What workers ask for: their session, work, renewals and settlements."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from uuid import UUID
 
 from ledgence.http.descriptions import BATCH_MAX, ENTRY_POINT_MAX, INT_MAX, NAMES_MAX
-from ledgence.http.endpoint import Reply, Request, Topic, answer
+from ledgence.http.endpoint import Reply, Request, Topic, Wait, answer
 from ledgence.operations.acquire import check_acquire
 from ledgence.operations.authorize import authorize
 from ledgence_worker import limits
@@ -77,15 +79,20 @@ def close_session(request: Request) -> Reply:
 def acquire(request: Request) -> Reply | None:
     """Settle ended attempts and take due work."""
     reply = request.service.try_acquire(command_of(request), is_last=request.is_last)
-    return None if reply is None else answer(reply)
+    if reply is None:
+        return None
+    # The worker's clock must not count for its leases what was before they were taken.
+    return answer(replace(reply, held_seconds=request.held_seconds) if reply.assignments else reply)
 
 
-def wait_for_work(request: Request) -> tuple[float, Topic]:
+def wait_for_work(request: Request) -> Wait | None:
     """Tell how long a request for work may wait: not at all with settlements, whose reply follows the commit."""
     command = command_of(request)
     # Before the wait: it may end without a look of the operation's own.
     check_acquire(command)
-    return (0.0 if command.settlements else command.wait_seconds), command
+    if command.settlements or not command.wait_seconds:
+        return None
+    return Wait(seconds=command.wait_seconds, topic=Topic.WORK, key=command)
 
 
 def command_of(request: Request) -> Acquire:
@@ -141,6 +148,16 @@ def authorize_attempts(request: Request) -> Reply:
 def is_drained(request: Request) -> Reply:
     """Tell whether the session's queues hold nothing that it could run."""
     return answer(Drained(is_drained=request.service.is_drained(request.named)))
+
+
+def settled_tasks(request: Request) -> Iterable[UUID]:
+    """Tell which tasks the settlements of a request may have ended."""
+    return [settlement.task_id for settlement in request.body.settlements]
+
+
+def released_tasks(request: Request) -> Iterable[UUID]:
+    """Tell which tasks a release may have ended: those without a further attempt."""
+    return [owner.task_id for owner in request.body.owners]
 
 
 def _owners(request: Request) -> tuple[Owner, ...]:

@@ -1,5 +1,6 @@
 """Waiting requests, on the application in this process: who is answered, when, and what is left behind."""
 
+import json
 import time
 from typing import Any
 from uuid import UUID, uuid4
@@ -7,12 +8,14 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import transaction
 
+from ledgence.http.running import Running
+from ledgence.http.server import Server
 from ledgence.models import WorkerSession
 from ledgence.operations.cancel import cancel
 from ledgence.operations.sessions import close_session
 from tests.faults.waiting import wait_until
 from tests.http.requests import acquisition
-from tests.http.scene import Scene, make_token, new_session, settlement
+from tests.http.scene import Scene, make_token, new_session, owner, settlement
 from tests.http.site import Answer, Caller, Site
 from tests.ledger.actors import USING, assert_audit_clean, attempts_of, execute, state_of, submit_task, submit_tasks
 
@@ -59,9 +62,15 @@ def waiting(site: Site, count: int) -> None:
 
 
 def parked(site: Site) -> int:
+    found = running(site)
+    return len(found.work_waits._work) + sum(map(len, found.end_waits._ends.values()))
+
+
+def running(site: Site) -> Running:
     closure = {cell.cell_contents for cell in site.application.__closure__ or ()}
-    [server] = [one for one in closure if hasattr(one, "_waits")]
-    return int(server._waits.count)
+    [server] = [one for one in closure if isinstance(one, Server)]
+    assert server.running is not None
+    return server.running
 
 
 @pytest.fixture
@@ -109,7 +118,7 @@ def test_without_hints_work_is_found_within_a_second(no_hints: None, site: Site,
 def test_without_hints_work_that_comes_as_a_wait_ends_is_found_within_a_second(
     no_hints: None, site: Site, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledgence.http.waits.SHORT_SECONDS", 0.0)
+    monkeypatch.setattr("ledgence.http.work_waits.SHORT_SECONDS", 0.0)
     remote = Remote(site, token)
     assert task_ids(remote.begin(0.01).answer()) == []
     following = remote.begin(20)
@@ -133,7 +142,7 @@ def test_an_empty_wait_is_recorded_and_the_next_sequence_goes_on(site: Site, tok
 def test_a_long_wait_that_ends_is_recorded_with_the_others(
     site: Site, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledgence.http.waits.SHORT_SECONDS", 0.0)
+    monkeypatch.setattr("ledgence.http.work_waits.SHORT_SECONDS", 0.0)
     remotes = [Remote(site, token) for _ in range(5)]
     for _ in range(2):
         for caller in [remote.begin(0.2) for remote in remotes]:
@@ -300,3 +309,78 @@ def test_nothing_is_left_of_waits_that_are_over(site: Site, token: str) -> None:
     wait_until(lambda: site.tasks == 0, "the end of every task")
     assert leases() == 5
     assert {len(attempts_of(task)) for (task,) in execute("select task_id from ledgence_lease")} == {1}
+
+
+def test_who_stands_in_line_to_look_is_counted_too(site: Site, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledgence.http.parking.WAITS_MAX", 3)
+    remotes = [Remote(site, token) for _ in range(4)]
+    with transaction.atomic():
+        for remote in remotes:
+            execute(HOLD_CHANNEL, [remote.session])
+        callers = [remote.begin() for remote in remotes[:3]]
+        wait_until(lambda: running(site).parking.count == 3, "three that look or stand in line")
+        remotes[3].begin().answer().assert_problem(429, "busy")
+    for caller in callers:
+        caller.hang_up()
+    wait_until(lambda: all(one.is_answered() for one in callers), "the end of every request")
+    assert running(site).parking.count == 0
+
+
+def test_a_result_that_is_there_is_told_at_once_though_others_look_for_work(site: Site, scene: Scene) -> None:
+    remotes = [Remote(site, scene.token) for _ in range(4)]
+    path = f"tasks/{scene.cancelled}/result"
+    with transaction.atomic():
+        for remote in remotes:
+            execute(HOLD_CHANNEL, [remote.session])
+        callers = [remote.begin() for remote in remotes]
+        wait_until(lambda: running(site).parking.count == 4, "four that look or stand in line")
+        began = time.monotonic()
+        answer = site.ask("GET", path, query="wait=20", token=scene.token)
+        assert answer.assert_ok()["state"] == "cancelled"
+        assert time.monotonic() - began < HINT_SECONDS
+    for caller in callers:
+        caller.hang_up()
+
+
+@pytest.mark.parametrize("ending", ["settle", "acquire", "release", "cancel"])
+def test_what_this_process_ends_is_told_to_who_waits_for_it_at_once(
+    ending: str, site: Site, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledgence.http.end_waits.END_SECONDS", 60.0)
+    task = scene.queued if ending == "cancel" else scene.active.task_id
+    if ending == "release":
+        # Without this it would be queued again.
+        cancel([task], using=USING)
+    caller = site.begin("GET", f"tasks/{task}/result", query="wait=20", token=scene.token)
+    waiting(site, 1)
+    path, body = {
+        "settle": (f"sessions/{scene.session}/settle", {"settlements": [settlement(scene.active)]}),
+        "acquire": (f"sessions/{scene.session}/acquire", acquisition(scene, settlements=[settlement(scene.active)])),
+        "release": (f"sessions/{scene.session}/release", {"owners": [owner(scene.active)]}),
+        "cancel": (f"tasks/{task}/cancel", None),
+    }[ending]
+    began = time.monotonic()
+    site.ask("POST", path, body, token=scene.token).assert_ok()
+    assert caller.answer().json["state"] == ("cancelled" if ending in ("cancel", "release") else "succeeded")
+    assert time.monotonic() - began < POLL_SECONDS
+
+
+def test_a_body_is_not_held_while_its_request_waits(site: Site, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledgence.http.body.HELD_BYTES_MAX", 100_000)
+    callers = []
+    for count in range(1, 4):
+        remote = Remote(site, token)
+        command = json.dumps({"channel": 0, "sequence": 1, "capacity": 1, "wait_seconds": 20}).encode()
+        callers.append(
+            site.begin(
+                "POST",
+                f"sessions/{remote.session}/acquire",
+                body=command + b" " * 60_000,
+                headers={"content-type": "application/json"},
+                token=token,
+            )
+        )
+        waiting(site, count)
+    assert running(site)._bodies._held == 0
+    for caller in callers:
+        caller.hang_up()

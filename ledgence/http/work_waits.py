@@ -1,4 +1,4 @@
-"""The waits of one server process: requests without thread, connection or transaction until there is news for them.
+"""The waits for work: requests without thread, connection or transaction until there is news for them.
 
 Hints wake them, and one probe a second for all of them makes it certain. The same turn ends the waits whose time is
 over, and records their empty answers in one statement: so a thousand idle workers cost what one does.
@@ -9,14 +9,15 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import Any
 from uuid import UUID
 
 from ledgence import sql
+from ledgence.http.lanes import Run
+from ledgence.http.news import News, tell
 from ledgence.served_queues import ServedQueues
 from ledgence.service import DatabaseTaskService
 from ledgence_worker.errors import Busy, LedgenceError
@@ -28,21 +29,8 @@ logger = logging.getLogger("ledgence.http")
 TURN_SECONDS = (0.8, 1.0)
 #: A shorter wait ends in time; the others with a turn, together.
 SHORT_SECONDS = 3.0
-#: How often the ends of tasks are looked for while somebody waits for one.
-END_SECONDS = 0.25
 #: A session that has not asked for so long is forgotten.
 FORGET_SECONDS = 60.0
-
-
-class News(Enum):
-    """Why a wait is over."""
-
-    # There may be something: try again.
-    CHANGED = auto()
-    # The time is over: the last try follows.
-    OVER = auto()
-    # The time is over, and the empty answer is recorded already.
-    RECORDED = auto()
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -67,12 +55,8 @@ class Known:
     empty: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-#: Runs a function on one of the process's threads.
-type Run = Callable[[Callable[[], Any]], Awaitable[Any]]
-
-
-class Waits:
-    """Every wait of a process. Its methods belong to the event loop, but hear()."""
+class WorkWaits:
+    """The waits of a process for work. Its methods belong to the event loop, but hear()."""
 
     def __init__(self, service: DatabaseTaskService, run: Run) -> None:
         self._service = service
@@ -80,9 +64,7 @@ class Waits:
         self._loop = asyncio.get_running_loop()
         self._sessions: dict[UUID, Known] = {}
         self._work: set[Waiting] = set()
-        self._ends: dict[UUID, set[asyncio.Future[News]]] = {}
         self._turns: asyncio.Task[None] | None = None
-        self._looks: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._heard: set[str] = set()
         self._hearing = threading.Lock()
@@ -91,11 +73,6 @@ class Waits:
     def is_stopping(self) -> bool:
         """Whether the process stops, so that nobody may wait."""
         return self._stopping.is_set()
-
-    @property
-    def count(self) -> int:
-        """How many requests wait."""
-        return len(self._work) + sum(map(len, self._ends.values()))
 
     def hear(self, words: set[str]) -> bool:
         """Take a hint, on the listener's thread; the waits that it concerns look again."""
@@ -112,17 +89,15 @@ class Waits:
     def stop(self) -> None:
         """End every wait, now and from here on: the process stops. One turn records all empty answers."""
         self._stopping.set()
-        for waiting in self._ends.values():
-            _tell(waiting, News.OVER)
 
     def may_skip(self, command: Acquire) -> bool:
         """Whether a command need not look first: a turn has just looked for it, and nothing was heard since."""
         known = self._sessions.get(command.session_id)
         return known is not None and known.empty.get(command.channel) == (command.sequence - 1, known.heard)
 
-    def begin(self, session_id: UUID) -> int:
-        """Return how many hints concerned a session so far. Ask before it looks: for_work() then misses none."""
-        known = self._know(session_id)
+    def begin(self, command: Acquire) -> int:
+        """Return how many hints concerned its session so far. Ask before it looks: wait() then misses none."""
+        known = self._know(command.session_id)
         known.asked_at = time.monotonic()
         return known.heard
 
@@ -133,7 +108,7 @@ class Waits:
             known = self._sessions[session_id] = Known(served=served, asked_at=time.monotonic())
         return known
 
-    async def for_work(self, command: Acquire, heard: int, deadline: float) -> News:
+    async def wait(self, command: Acquire, heard: int, deadline: float) -> News:
         """Wait, after begin() and a look that found nothing, until there may be work or the deadline has passed."""
         known = self._know(command.session_id)
         if known.served.is_outdated:
@@ -157,30 +132,6 @@ class Waits:
             known.empty[command.channel] = command.sequence, heard
         return news
 
-    async def for_end(self, task_id: UUID, deadline: float) -> News:
-        """Wait until a task may have ended or the deadline has passed."""
-        if self.is_stopping:
-            return News.OVER
-        news: asyncio.Future[News] = self._loop.create_future()
-        self._ends.setdefault(task_id, set()).add(news)
-        if self._looks is None:
-            self._looks = self._loop.create_task(self._look_for_ends())
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                return await news
-        except TimeoutError:
-            return News.OVER
-        finally:
-            waiting = self._ends[task_id]
-            waiting.discard(news)
-            if not waiting:
-                del self._ends[task_id]
-
-    def ended(self, task_ids: Iterable[UUID]) -> None:
-        """Tell at once who waits for tasks that were settled by this process."""
-        for task_id in task_ids:
-            _tell(self._ends.get(task_id, ()), News.CHANGED)
-
     def _refresh(self, served: ServedQueues, session_id: UUID) -> None:
         with self._service.calling("http"):
             served.refresh(session_id)
@@ -196,7 +147,7 @@ class Waits:
         self._wake(concerned)
 
     def _wake(self, sessions: set[UUID]) -> None:
-        _tell((one.news for one in self._work if one.command.session_id in sessions), News.CHANGED)
+        tell((one.news for one in self._work if one.command.session_id in sessions), News.CHANGED)
 
     async def _take_turns(self) -> None:
         """Probe for all sessions that wait, and end the waits whose time is over, until nobody waits any more."""
@@ -223,12 +174,12 @@ class Waits:
             pass
         except LedgenceError:
             # Each looks for itself, and tells its own caller what is wrong.
-            _tell((one.news for one in waiting), News.CHANGED)
+            tell((one.news for one in waiting), News.CHANGED)
         except Exception:
             logger.exception("turn of the waits failed")
-            _tell((one.news for one in waiting), News.CHANGED)
+            tell((one.news for one in waiting), News.CHANGED)
         if self.is_stopping:
-            _tell((one.news for one in waiting), News.OVER)
+            tell((one.news for one in waiting), News.OVER)
 
     async def _turn(self, waiting: list[Waiting]) -> None:
         now = time.monotonic()
@@ -238,7 +189,7 @@ class Waits:
         self._wake(changed)
         for one in over:
             is_recorded = (one.command.session_id, one.command.channel) in recorded
-            _tell((one.news,), News.RECORDED if is_recorded else News.OVER)
+            tell((one.news,), News.RECORDED if is_recorded else News.OVER)
         for session_id in [i for i, known in self._sessions.items() if known.asked_at < now - FORGET_SECONDS]:
             del self._sessions[session_id]
 
@@ -257,29 +208,3 @@ class Waits:
                 }
                 recorded = set(sql.run("record_empty_answers", using, parameters))
         return changed, recorded
-
-    async def _look_for_ends(self) -> None:
-        try:
-            while self._ends:
-                await asyncio.sleep(END_SECONDS)
-                tasks = list(self._ends)
-                try:
-                    self.ended(await self._run(lambda: self._find_ended(tasks)))  # noqa: B023 - awaited in its turn
-                except Busy:
-                    pass
-                except Exception as error:
-                    if not isinstance(error, LedgenceError):
-                        logger.exception("look for the ends of tasks failed")
-                    self.ended(tasks)
-        finally:
-            self._looks = None
-
-    def _find_ended(self, tasks: list[UUID]) -> list[UUID]:
-        with self._service.calling("http"):
-            return [row[0] for row in sql.run("find_ended_tasks", self._service.using, {"tasks": tasks})]
-
-
-def _tell(waiting: Iterable[asyncio.Future[News]], news: News) -> None:
-    for future in list(waiting):
-        if not future.done():
-            future.set_result(news)

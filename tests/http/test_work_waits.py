@@ -1,97 +1,49 @@
-"""Waits: hints wake those they concern, a turn finds the rest and records what is over, and nothing is left behind."""
+"""Waits for work: hints wake those they concern, a turn finds the rest and records what is over, nothing is left."""
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Callable, Coroutine
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from ledgence import sql
-from ledgence.http import waits
-from ledgence.http.waits import News, Waits
-from ledgence.service import DatabaseTaskService
+from ledgence.http import work_waits
+from ledgence.http.news import News
+from ledgence.http.work_waits import WorkWaits
 from ledgence_worker.errors import Busy, Unavailable
 from ledgence_worker.protocol import Acquire
-
-PATIENCE_SECONDS = 20.0
-
-
-class Ledger:
-    """Answers the statements of the waits; a session serves the queue that is told for it."""
-
-    def __init__(self) -> None:
-        self.queues: dict[UUID, int] = {}
-        self.due: set[UUID] = set()
-        self.refused: set[UUID] = set()
-        self.ended: set[UUID] = set()
-        self.fails: Exception | None = None
-        self.sent: list[str] = []
-        self.recorded: list[list[UUID]] = []
-
-    def run(self, name: str, using: str, parameters: Any) -> list[Any]:
-        self.sent.append(name)
-        if self.fails is not None:
-            raise self.fails
-        return cast("list[Any]", getattr(self, name)(**parameters))
-
-    def find_served_queues(self, session: UUID) -> list[Any]:
-        return [(max(self.queues.values()), [self.queues[session]])]
-
-    def find_sessions_to_wake(self, sessions: list[UUID]) -> list[Any]:
-        return [(session,) for session in sessions if session in self.due]
-
-    def record_empty_answers(self, sessions: list[UUID], channels: list[int], sequences: list[int]) -> list[Any]:
-        kept = [(s, c) for s, c in zip(sessions, channels, strict=True) if s not in self.refused]
-        self.recorded.append([session for session, _ in kept])
-        return kept
-
-    def find_ended_tasks(self, tasks: list[UUID]) -> list[Any]:
-        return [(task,) for task in tasks if task in self.ended]
-
-
-class Service:
-    using = "default"
-
-    @contextmanager
-    def calling(self, role: str) -> Iterator[None]:
-        yield
+from tests.http.waits_ledger import PATIENCE_SECONDS, SERVICE, Ledger, run_here
 
 
 @pytest.fixture
 def ledger(monkeypatch: pytest.MonkeyPatch) -> Ledger:
     made = Ledger()
     monkeypatch.setattr(sql, "run", made.run)
-    monkeypatch.setattr(waits, "TURN_SECONDS", (0.1, 0.1))
-    monkeypatch.setattr(waits, "END_SECONDS", 0.02)
+    monkeypatch.setattr(work_waits, "TURN_SECONDS", (0.1, 0.1))
     # Every wait of these tests is a long one, unless it says otherwise.
-    monkeypatch.setattr(waits, "SHORT_SECONDS", -1.0)
+    monkeypatch.setattr(work_waits, "SHORT_SECONDS", -1.0)
     return made
 
 
-def run(test: Callable[[Waits], Coroutine[Any, Any, None]]) -> None:
+def run(test: Callable[[WorkWaits], Coroutine[Any, Any, None]]) -> None:
     async def inner() -> None:
-        async def here(function: Callable[[], Any]) -> Any:
-            return await asyncio.to_thread(function)
-
-        made = Waits(cast("DatabaseTaskService", Service()), here)
+        made = WorkWaits(SERVICE, run_here)
         await test(made)
         await settled(made)
 
     asyncio.run(asyncio.wait_for(inner(), PATIENCE_SECONDS))
 
 
-async def settled(made: Waits) -> None:
+async def settled(made: WorkWaits) -> None:
     """Check that nobody waits and nothing runs on."""
-    while made.count:
+    while made._work:
         await asyncio.sleep(0.001)
     made.stop()
     while len(asyncio.all_tasks()) > 2:
         await asyncio.sleep(0.01)
-    assert not made._ends
 
 
 def command(ledger: Ledger, *, queue: int = 1, session: UUID | None = None, sequence: int = 1) -> Acquire:
@@ -100,14 +52,14 @@ def command(ledger: Ledger, *, queue: int = 1, session: UUID | None = None, sequ
     return Acquire(session_id=session, channel=0, sequence=sequence, capacity=1, wait_seconds=20)
 
 
-def park(made: Waits, wanted: Acquire, seconds: float = 60.0, heard: int | None = None) -> asyncio.Task[News]:
+def park(made: WorkWaits, wanted: Acquire, seconds: float = 60.0, heard: int | None = None) -> asyncio.Task[News]:
     """Begin to wait."""
-    count = made.begin(wanted.session_id) if heard is None else heard
-    return asyncio.ensure_future(made.for_work(wanted, count, time.monotonic() + seconds))
+    count = made.begin(wanted) if heard is None else heard
+    return asyncio.ensure_future(made.wait(wanted, count, time.monotonic() + seconds))
 
 
-async def parked(made: Waits, count: int) -> None:
-    while made.count < count:
+async def parked(made: WorkWaits, count: int) -> None:
+    while len(made._work) < count:
         await asyncio.sleep(0.001)
 
 
@@ -115,7 +67,7 @@ async def parked(made: Waits, count: int) -> None:
 
 
 def test_a_hint_wakes_only_those_whose_queue_it_names(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         first, second = command(ledger, queue=1), command(ledger, queue=2)
         one, two = park(made, first), park(made, second)
         await parked(made, 2)
@@ -129,7 +81,7 @@ def test_a_hint_wakes_only_those_whose_queue_it_names(ledger: Ledger) -> None:
 
 
 def test_a_hint_for_everything_or_for_a_new_queue_wakes_all(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         for words in ({"*"}, {"77"}):
             all_of_them = [park(made, command(ledger, queue=n)) for n in range(1, 4)]
             await parked(made, 3)
@@ -140,7 +92,7 @@ def test_a_hint_for_everything_or_for_a_new_queue_wakes_all(ledger: Ledger) -> N
 
 
 def test_a_hint_of_a_cancellation_or_of_nonsense_wakes_nobody(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         one = park(made, command(ledger))
         await parked(made, 1)
         made.hear({"cancel"})
@@ -153,22 +105,22 @@ def test_a_hint_of_a_cancellation_or_of_nonsense_wakes_nobody(ledger: Ledger) ->
 
 
 def test_a_hint_that_comes_while_a_command_looks_is_not_missed(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         wanted = command(ledger)
         park(made, wanted).cancel()
-        heard = made.begin(wanted.session_id)
+        heard = made.begin(wanted)
         made._know(wanted.session_id).served.refresh(wanted.session_id)
         made.hear({"1"})
         await asyncio.sleep(0.01)
         # Another channel of the session begins and takes nothing away.
-        made.begin(wanted.session_id)
+        made.begin(wanted)
         assert await park(made, wanted, heard=heard) is News.CHANGED
 
     run(test)
 
 
 def test_hints_from_other_threads_arrive(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         one = park(made, command(ledger))
         await parked(made, 1)
         threads = [threading.Thread(target=made.hear, args=({"1"},)) for _ in range(8)]
@@ -182,9 +134,9 @@ def test_hints_from_other_threads_arrive(ledger: Ledger) -> None:
 
 
 def test_a_hint_after_the_loop_has_ended_harms_nobody(ledger: Ledger) -> None:
-    kept: list[Waits] = []
+    kept: list[WorkWaits] = []
 
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         kept.append(made)
 
     run(test)
@@ -195,7 +147,7 @@ def test_a_hint_after_the_loop_has_ended_harms_nobody(ledger: Ledger) -> None:
 
 
 def test_a_turn_finds_due_work_of_which_no_hint_told(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         lucky, other = command(ledger), command(ledger)
         ledger.due.add(lucky.session_id)
         one, two = park(made, lucky), park(made, other)
@@ -207,7 +159,7 @@ def test_a_turn_finds_due_work_of_which_no_hint_told(ledger: Ledger) -> None:
 
 
 def test_waits_that_are_over_are_recorded_in_one_statement_and_the_refused_told_one_by_one(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         commands = [command(ledger) for _ in range(5)]
         ledger.refused.add(commands[0].session_id)
         tasks = [park(made, one, 0.01) for one in commands]
@@ -218,7 +170,7 @@ def test_waits_that_are_over_are_recorded_in_one_statement_and_the_refused_told_
 
 
 def test_what_has_work_to_take_is_not_answered_with_nothing(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         lucky = command(ledger)
         ledger.due.add(lucky.session_id)
         assert await park(made, lucky, 0.0) in (News.CHANGED, News.OVER)
@@ -228,7 +180,7 @@ def test_what_has_work_to_take_is_not_answered_with_nothing(ledger: Ledger) -> N
 
 
 def test_a_hundred_waits_cost_what_one_does(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         tasks = [park(made, command(ledger)) for _ in range(100)]
         await parked(made, 100)
         ledger.sent.clear()
@@ -242,7 +194,7 @@ def test_a_hundred_waits_cost_what_one_does(ledger: Ledger) -> None:
 
 
 def test_turns_end_with_the_last_wait_and_begin_again(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         for _ in range(2):
             one = park(made, command(ledger))
             await parked(made, 1)
@@ -257,10 +209,10 @@ def test_turns_end_with_the_last_wait_and_begin_again(ledger: Ledger) -> None:
 
 
 def test_a_short_wait_ends_in_time(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waits, "SHORT_SECONDS", 3.0)
-    monkeypatch.setattr(waits, "TURN_SECONDS", (9.0, 9.0))
+    monkeypatch.setattr(work_waits, "SHORT_SECONDS", 3.0)
+    monkeypatch.setattr(work_waits, "TURN_SECONDS", (9.0, 9.0))
 
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         began = time.monotonic()
         assert await park(made, command(ledger), 0.1) is News.OVER
         assert 0.09 < time.monotonic() - began < 2
@@ -270,7 +222,7 @@ def test_a_short_wait_ends_in_time(ledger: Ledger, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_turn_that_fails_lets_everybody_look_and_the_next_one_comes(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         for failure in (Unavailable("no answer"), ZeroDivisionError()):
             one = park(made, command(ledger))
             await parked(made, 1)
@@ -285,7 +237,7 @@ def test_a_turn_that_fails_lets_everybody_look_and_the_next_one_comes(ledger: Le
 
 
 def test_a_turn_that_is_busy_tells_nobody(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         one = park(made, command(ledger))
         await parked(made, 1)
         ledger.fails = Busy("full")
@@ -298,11 +250,11 @@ def test_a_turn_that_is_busy_tells_nobody(ledger: Ledger) -> None:
 
 
 def test_a_session_that_has_not_asked_for_long_is_forgotten(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waits, "FORGET_SECONDS", 0.1)
+    monkeypatch.setattr(work_waits, "FORGET_SECONDS", 0.1)
 
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         old, new = command(ledger), command(ledger)
-        heard = made.begin(old.session_id)
+        heard = made.begin(old)
         await asyncio.sleep(0.15)
         assert await park(made, new, 0.0) is News.RECORDED
         assert old.session_id not in made._sessions
@@ -317,13 +269,13 @@ def test_a_session_that_has_not_asked_for_long_is_forgotten(ledger: Ledger, monk
 # What need not look
 
 
-async def let_pass(made: Waits, wanted: Acquire) -> None:
+async def let_pass(made: WorkWaits, wanted: Acquire) -> None:
     """Wait until nothing was recorded as the command's answer."""
     assert await park(made, wanted, 0.0) is News.RECORDED
 
 
 def test_the_next_command_need_not_look_again(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         wanted = command(ledger, sequence=4)
         assert not made.may_skip(wanted)
         await let_pass(made, wanted)
@@ -334,7 +286,7 @@ def test_the_next_command_need_not_look_again(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("sequence", [3, 4, 6])
 def test_a_repeated_or_wrong_sequence_looks(ledger: Ledger, sequence: int) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         wanted = command(ledger, sequence=4)
         await let_pass(made, wanted)
         assert not made.may_skip(command(ledger, session=wanted.session_id, sequence=sequence))
@@ -343,7 +295,7 @@ def test_a_repeated_or_wrong_sequence_looks(ledger: Ledger, sequence: int) -> No
 
 
 def test_a_command_looks_after_a_hint(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         wanted = command(ledger)
         await let_pass(made, wanted)
         made.hear({"1"})
@@ -351,14 +303,14 @@ def test_a_command_looks_after_a_hint(ledger: Ledger) -> None:
         following = command(ledger, session=wanted.session_id, sequence=2)
         assert not made.may_skip(following)
         # However often its session begins to look meanwhile.
-        made.begin(wanted.session_id)
+        made.begin(wanted)
         assert not made.may_skip(following)
 
     run(test)
 
 
 def test_a_command_looks_after_a_hint_that_came_with_its_empty_answer(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         wanted = command(ledger)
         record = ledger.record_empty_answers
 
@@ -376,45 +328,11 @@ def test_a_command_looks_after_a_hint_that_came_with_its_empty_answer(ledger: Le
 
 
 def test_another_channel_looks(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         wanted = command(ledger)
         await let_pass(made, wanted)
         other = Acquire(session_id=wanted.session_id, channel=1, sequence=2, capacity=1)
         assert not made.may_skip(other)
-
-    run(test)
-
-
-# Ends of tasks
-
-
-def test_the_end_of_a_task_wakes_who_waits_for_it(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
-        first, second = uuid4(), uuid4()
-        deadline = time.monotonic() + 60
-        waiting = [asyncio.ensure_future(made.for_end(task, deadline)) for task in (first, first, second)]
-        await parked(made, 3)
-        ledger.ended.add(first)
-        assert await asyncio.gather(*waiting[:2]) == [News.CHANGED] * 2
-        made.ended([second, uuid4()])
-        assert await waiting[2] is News.CHANGED
-
-    run(test)
-
-
-def test_a_wait_for_an_end_is_over_in_time(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
-        assert await made.for_end(uuid4(), time.monotonic() + 0.05) is News.OVER
-        assert await made.for_end(uuid4(), time.monotonic() - 1) is News.OVER
-
-    run(test)
-
-
-def test_looks_for_ends_that_fail_let_everybody_look(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
-        for failure in (Unavailable("no answer"), ZeroDivisionError()):
-            ledger.fails = failure
-            assert await made.for_end(uuid4(), time.monotonic() + 60) is News.CHANGED
 
     run(test)
 
@@ -425,21 +343,19 @@ def test_looks_for_ends_that_fail_let_everybody_look(ledger: Ledger) -> None:
 def test_stop_answers_every_wait_at_once_and_lets_nobody_wait_any_more(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "TURN_SECONDS", (60.0, 60.0))
+    monkeypatch.setattr(work_waits, "TURN_SECONDS", (60.0, 60.0))
 
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         refused = command(ledger)
         ledger.refused.add(refused.session_id)
         tasks = [park(made, command(ledger)) for _ in range(50)] + [park(made, refused)]
-        tasks.append(asyncio.ensure_future(made.for_end(uuid4(), time.monotonic() + 60)))
-        await parked(made, 52)
+        await parked(made, 51)
         began = time.monotonic()
         made.stop()
-        assert await asyncio.gather(*tasks) == [News.RECORDED] * 50 + [News.OVER] * 2
+        assert await asyncio.gather(*tasks) == [News.RECORDED] * 50 + [News.OVER]
         assert time.monotonic() - began < 2
         assert len(ledger.recorded) == 1
         assert await park(made, command(ledger)) is News.OVER
-        assert await made.for_end(uuid4(), time.monotonic() + 60) is News.OVER
 
     run(test)
 
@@ -454,7 +370,7 @@ def test_a_wait_that_begins_during_a_turn_is_answered_when_the_process_stops_bef
 
     ledger.find_sessions_to_wake = find_slowly  # type: ignore[method-assign]
 
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         first = park(made, command(ledger))
         await parked(made, 1)
         await asyncio.to_thread(inside.wait)
@@ -471,7 +387,7 @@ def test_a_wait_that_begins_during_a_turn_is_answered_when_the_process_stops_bef
 
 
 def test_stop_answers_every_wait_though_the_database_does_not(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         for failure in (Busy("full"), Unavailable("no answer")):
             tasks = [park(made, command(ledger)) for _ in range(3)]
             await parked(made, 3)
@@ -485,7 +401,7 @@ def test_stop_answers_every_wait_though_the_database_does_not(ledger: Ledger) ->
 
 
 def test_stop_answers_every_wait_though_no_thread_is_left(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
+    async def test(made: WorkWaits) -> None:
         async def refuse(function: Callable[[], Any]) -> Any:
             raise Busy("closed")
 
@@ -499,17 +415,16 @@ def test_stop_answers_every_wait_though_no_thread_is_left(ledger: Ledger) -> Non
 
 
 def test_a_cancelled_wait_leaves_nothing(ledger: Ledger) -> None:
-    async def test(made: Waits) -> None:
-        tasks: list[asyncio.Task[News]] = [park(made, command(ledger)) for _ in range(10)]
-        tasks.append(asyncio.ensure_future(made.for_end(uuid4(), time.monotonic() + 60)))
-        await parked(made, 11)
+    async def test(made: WorkWaits) -> None:
+        tasks = [park(made, command(ledger)) for _ in range(10)]
+        await parked(made, 10)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert (made.count, made._ends) == (0, {})
+        assert not made._work
         # Neither a hint nor a turn stumbles over it.
         made.hear({"*"})
-        while made._turns is not None or made._looks is not None:
+        while made._turns is not None:
             await asyncio.sleep(0.001)
 
     run(test)

@@ -57,6 +57,16 @@ def test_an_existing_database_url_is_kept_and_no_server_started() -> None:
     assert ran.stdout == "postgresql://elsewhere/x\n"
 
 
+def test_without_its_packages_it_tells_how_to_install_them() -> None:
+    # As after the installation of the two packages alone.
+    code = "import runpy, sys; sys.modules['psutil'] = None; runpy._run_module_as_main('ledgence_project.embedded')"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ran.returncode == 1
+    assert "needs the package psutil: run 'make install' in the checkout" in ran.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(("variables", "key"), [({}, DEVELOPMENT_KEY), ({"SECRET_KEY": "own"}, "own")])
 def test_beside_an_existing_database_a_key_is_set_where_none_is(variables: dict[str, str], key: str) -> None:
     code = "import os; print(os.environ['SECRET_KEY'])"

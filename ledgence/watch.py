@@ -1,6 +1,7 @@
 """What housekeeping watches and can only tell: operators act on it."""
 
 import logging
+from typing import NamedTuple
 
 from ledgence import sql
 
@@ -10,31 +11,42 @@ SNAPSHOT_SECONDS = 60.0
 UNSERVED_SECONDS = 60.0
 
 
-def warn_of_old_snapshots(using: str) -> list[tuple[int, float]]:
-    """Log and return (process id, age in seconds) of transactions whose snapshot is older than a minute.
+class Unserved(NamedTuple):
+    """Due work of one program in one queue that no open session serves."""
+
+    tenant: str
+    namespace: str
+    queue: str
+    program: str
+    version: str
+    tasks: int
+
+
+def old_snapshots(using: str) -> list[tuple[int, float]]:
+    """Return (process id, age in seconds) of transactions whose snapshot is older than a minute.
 
     While one is open, dead intents and leases cannot be removed, and searches for due work slow down.
     """
-    rows = [(pid, age) for pid, age in sql.run("find_old_snapshots", using, {"seconds": SNAPSHOT_SECONDS})]
-    for pid, age in rows:
-        logger.warning("old snapshot keeps dead rows pid=%s age_seconds=%.0f", pid, age)
-    return rows
+    return [(pid, age) for pid, age in sql.run("find_old_snapshots", using, {"seconds": SNAPSHOT_SECONDS})]
 
 
-def warn_of_unserved_work(using: str) -> list[tuple[str, str]]:
-    """Log and return (queue, program with version) of work that is due for a minute and that no open session serves.
+def unserved_work(using: str) -> list[Unserved]:
+    """Return the work that is due for a minute and that no open session serves, by queue and program.
 
     The queue's name may be mistyped, a worker not running, or the version one that no worker has.
     """
-    rows = sql.run("find_unserved_work", using, {"seconds": UNSERVED_SECONDS})
-    for tenant, namespace, queue, program, version, count in rows:
+    return [Unserved(*row) for row in sql.run("find_unserved_work", using, {"seconds": UNSERVED_SECONDS})]
+
+
+def warn_of_old_snapshots(using: str) -> None:
+    """Log old_snapshots()."""
+    for pid, age in old_snapshots(using):
+        logger.warning("old snapshot keeps dead rows pid=%s age_seconds=%.0f", pid, age)
+
+
+def warn_of_unserved_work(using: str) -> None:
+    """Log unserved_work()."""
+    for one in unserved_work(using):
         logger.warning(
-            "due work that no open session serves tenant=%s namespace=%s queue=%s program=%s version=%s count=%s",
-            tenant,
-            namespace,
-            queue,
-            program,
-            version,
-            count,
+            "due work that no open session serves tenant=%s namespace=%s queue=%s program=%s version=%s count=%s", *one
         )
-    return [(queue, f"{program} {version}") for _, _, queue, program, version, _ in rows]

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ledgence.audit import INVARIANTS, audit
 from ledgence.conf import get_settings
-from ledgence.watch import warn_of_old_snapshots, warn_of_unserved_work
+from ledgence.watch import old_snapshots, unserved_work
 
 SHOWN = 20
 
@@ -16,10 +16,11 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         using = get_settings().database
-        for pid, age in warn_of_old_snapshots(using):
+        for pid, age in old_snapshots(using):
             self.stderr.write(f"warning: process {pid} has held a snapshot for {age:.0f} s; dead rows stay meanwhile")
-        for queue, program in warn_of_unserved_work(using):
-            self.stderr.write(f"warning: queue {queue} has due work of {program}, which no open session serves")
+        for work in unserved_work(using):
+            program = f"{work.program} {work.version}"
+            self.stderr.write(f"warning: queue {work.queue} has due work of {program}, which no open session serves")
         violations = list(audit(using=using))
         for violation in violations:
             shown = ", ".join(violation.ids[:SHOWN])

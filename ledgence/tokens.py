@@ -46,6 +46,8 @@ class Scope:
     """What a request may do: the roles of its token, and the tenant, namespace and queues that it is limited to."""
 
     token_id: int
+    #: What names the token in lists and records, and in refusals.
+    public_id: str
     name: str
     roles: frozenset[Role]
     tenant: str
@@ -57,7 +59,7 @@ class Scope:
         """Go on only if the token has one of these roles. Raises Forbidden."""
         if self.roles.isdisjoint(roles):
             raise Forbidden(
-                f"Token {self.token_id} ({self.name}) has {_listed(self.roles)}; this needs {' or '.join(roles)}. "
+                f"Token {self.public_id} ({self.name}) has {_listed(self.roles)}; this needs {' or '.join(roles)}. "
                 f"Use a token that has it."
             )
 
@@ -65,7 +67,7 @@ class Scope:
         """Go on only if the token may use this queue. Raises Forbidden."""
         if self.queues and queue not in self.queues:
             raise Forbidden(
-                f"Token {self.token_id} ({self.name}) is limited to {_listed(self.queues)}, without {queue!r}. "
+                f"Token {self.public_id} ({self.name}) is limited to {_listed(self.queues)}, without {queue!r}. "
                 f"Use one of them, or a token that has it."
             )
 
@@ -148,6 +150,7 @@ def authenticate(header: str | None, *, using: str) -> Scope:
     [(token_id, _, name, roles, tenant, namespace, queues, seconds_left, is_use_due)] = rows
     scope = Scope(
         token_id=token_id,
+        public_id=public_id,
         name=name,
         roles=frozenset(map(Role, roles)),
         tenant=tenant,

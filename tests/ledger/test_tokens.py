@@ -73,6 +73,7 @@ def test_a_token_is_issued_with_its_terms_and_gives_its_scope(db):
     assert (row.roles, row.queues, row.expires_at, row.last_used_at) == (["submit", "work"], ["a", "b"], None, None)
     assert ask(text) == Scope(
         token_id=row.pk,
+        public_id=row.public_id,
         name="ci",
         roles=frozenset({Role.SUBMIT, Role.WORK}),
         tenant="t",
@@ -496,8 +497,19 @@ def test_an_unknown_token_is_not_revoked(unknown, db):
 # The scope
 
 
+PUBLIC_ID = "6f1c0d52a7e94b38"
+
+
 def scope_of(*roles: Role, queues: tuple[str, ...] = ()) -> Scope:
-    return Scope(token_id=7, name="ci", roles=frozenset(roles), tenant="t", namespace="n", queues=frozenset(queues))
+    return Scope(
+        token_id=7,
+        public_id=PUBLIC_ID,
+        name="ci",
+        roles=frozenset(roles),
+        tenant="t",
+        namespace="n",
+        queues=frozenset(queues),
+    )
 
 
 @pytest.mark.parametrize("needed", Role)
@@ -508,7 +520,7 @@ def test_a_role_allows_itself_and_nothing_else(given: Role, needed: Role):
     if given is needed:
         scope.require(needed)
         return
-    with pytest.raises(Forbidden, match=f"^Token 7 \\(ci\\) has {given}; this needs {needed}\\. "):
+    with pytest.raises(Forbidden, match=f"^Token {PUBLIC_ID} \\(ci\\) has {given}; this needs {needed}\\. "):
         scope.require(needed)
 
 
@@ -521,7 +533,7 @@ def test_queues_limit_a_scope_and_no_queues_do_not():
     scope_of(Role.WORK).require_queue("anything")
     limited = scope_of(Role.WORK, queues=("b", "a"))
     limited.require_queue("a")
-    with pytest.raises(Forbidden, match="limited to a, b, without 'A'"):
+    with pytest.raises(Forbidden, match=f"^Token {PUBLIC_ID} \\(ci\\) is limited to a, b, without 'A'"):
         limited.require_queue("A")
 
 

@@ -86,11 +86,16 @@ class Bodies:
         self._held -= size
 
 
-async def drop(headers: Mapping[str, str], receive: Receive) -> bool:
-    """Read what is left of a refused body; False where it was not, and the connection must be closed instead."""
+def has_near_end(headers: Mapping[str, str]) -> bool:
+    """Tell whether a refused body is worth to be read to its end."""
     length = headers.get("content-length", "")
     # Whoever expects to be told to go on sends nothing once it is answered.
-    if "expect" in headers or not re.fullmatch("[0-9]{1,15}", length) or int(length) > DROPPED_BYTES_MAX:
+    return "expect" not in headers and bool(re.fullmatch("[0-9]{1,15}", length)) and int(length) <= DROPPED_BYTES_MAX
+
+
+async def drop(headers: Mapping[str, str], receive: Receive) -> bool:
+    """Read what is left of a refused body; False where it was not, and the connection must be closed instead."""
+    if not has_near_end(headers):
         return False
     try:
         async with asyncio.timeout(DROPPED_SECONDS):

@@ -11,12 +11,15 @@ from django.db import Error
 from ledgence.http.endpoint import Reply
 from ledgence_worker import wire
 from ledgence_worker.errors import InvalidInput, LedgenceError, Unavailable
-from ledgence_worker.problems import MEDIA_TYPE, PROBLEMS
+from ledgence_worker.problems import BY_CODE, MEDIA_TYPE, Problem, problem_of
 
 logger = logging.getLogger("ledgence.http")
 
-HEADERS = {
+type Headers = tuple[tuple[str, str], ...]
+
+HEADERS: dict[int, Headers] = {
     401: (("WWW-Authenticate", "Bearer"),),
+    408: (("Retry-After", "1"),),
     429: (("Retry-After", "1"),),
     503: (("Retry-After", "1"),),
 }
@@ -35,38 +38,44 @@ class Refused(LedgenceError):
         self.status, self.headers = status, headers
 
 
-def explain(error: BaseException) -> Reply:
-    """Return the reply that tells an error; what was not foreseen is logged, and told without detail."""
+def explain(error: Exception, *, request_id: str, method: str, path: str) -> Reply:
+    """Return the reply that tells an error. What was not foreseen is logged under the request's id, and not told."""
     if isinstance(error, Refused):
         headers = tuple((name.replace("_", "-"), value) for name, value in error.headers.items())
-        return _problem(CODES.get(error.status, "invalid_input"), error.status, "Refused.", str(error), headers)
-    problem = next((problem for problem in PROBLEMS if isinstance(error, problem.error)), None)
+        return _problem(BY_CODE[CODES.get(error.status, "invalid_input")], str(error), error.status, headers)
+    problem = problem_of(error)
     if problem is None:
-        logger.error("request failed", exc_info=error)
-        return _problem(
-            "unavailable", 503, "The service failed.", "The service failed; its log says more.", HEADERS[503]
+        logger.error("request failed request_id=%s method=%s path=%s", request_id, method, ascii(path), exc_info=error)
+        return _problem(BY_CODE["unavailable"], "The service failed; its log says more under this Request-Id.")
+    if _is_of_database(error):
+        logger.warning(
+            "database failed request_id=%s method=%s path=%s error=%s", request_id, method, ascii(path), error
         )
-    return _problem(problem.code, problem.status, problem.title, detail_of(error), HEADERS.get(problem.status, ()))
+    return _problem(problem, detail_of(error))
 
 
-def detail_of(error: BaseException) -> str:
+def detail_of(error: Exception) -> str:
     """Say what an error says, but for what the database said."""
-    if not isinstance(error.__cause__, Error) or not isinstance(error, Unavailable | InvalidInput):
+    if not _is_of_database(error):
         return str(error)
-    logger.info("database failed error=%s", error)
     return FAILED if isinstance(error, Unavailable) else NOT_TAKEN
 
 
-def _problem(code: str, status: int, title: str, detail: str, headers: tuple[tuple[str, str], ...]) -> Reply:
+def _is_of_database(error: Exception) -> bool:
+    return isinstance(error.__cause__, Error) and isinstance(error, Unavailable | InvalidInput)
+
+
+def _problem(problem: Problem, detail: str, status: int | None = None, own: Headers = ()) -> Reply:
+    status = status or problem.status
     document = {
-        "type": f"urn:ledgence:problem:{code}",
-        "title": title,
+        "type": f"urn:ledgence:problem:{problem.code}",
+        "title": problem.title,
         "status": status,
         "detail": detail,
-        "code": code,
+        "code": problem.code,
     }
-    body = wire.encode_value(document)
-    return Reply(status=status, body=body, headers=(("Content-Type", MEDIA_TYPE), *headers))
+    headers = (("Content-Type", MEDIA_TYPE), *HEADERS.get(status, ()), *own)
+    return Reply(status=status, body=wire.encode_value(document), headers=headers)
 
 
 def finish(reply: Reply, request_id: str) -> Reply:

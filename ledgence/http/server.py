@@ -120,7 +120,7 @@ class Server:
         except Gone:
             return
         except Exception as error:
-            reply = explain(error)
+            reply = explain(error, request_id=request_id, method=scope["method"], path=scope["path"])
         if is_body_left and (reply.status == 408 or not await drop(headers, receive)):
             # What is left of a body that was refused would be read as the next request.
             reply = replace(reply, headers=(*reply.headers, ("Connection", "close")))

@@ -9,6 +9,10 @@ from django.http import UnreadablePostError
 from django.test import Client
 
 from ledgence.http import body, views
+from ledgence.service import DatabaseTaskService
+from ledgence_worker import limits
+from ledgence_worker.errors import Busy
+from ledgence_worker.protocol import Acquire, Acquired
 from tests.http.requests import acquisition
 from tests.http.scene import Scene, make_token, new_task, settlement
 from tests.ledger.actors import state_of, submit_task
@@ -88,3 +92,67 @@ def test_the_root_of_the_api_is_no_page_of_the_project(client: Client) -> None:
     for path in ("/ledgence/v1/", "/ledgence/v1/tasks/%0a", "/ledgence/v1/admin/"):
         reply: Any = client.get(path)
         assert (reply.status_code, reply.headers["Content-Type"]) == (404, "application/problem+json")
+
+
+class Stream:
+    """A body of the caller's that is read part by part."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def read(self, size: int) -> bytes:
+        part = b" " * min(size, self.left)
+        self.left -= len(part)
+        return part
+
+
+@pytest.mark.parametrize(
+    ("size", "extra", "is_read"),
+    [
+        (limits.SUBMIT_BYTES + 1, {}, True),
+        (body.DROPPED_BYTES_MAX + 1, {}, False),
+        (limits.SUBMIT_BYTES + 1, {"HTTP_EXPECT": "100-continue"}, False),
+    ],
+    ids=["near end", "far end", "not sent yet"],
+)
+def test_what_is_left_of_a_refused_body_is_read_if_its_end_is_near(
+    size: int, extra: dict[str, str], is_read: bool, rf: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = rf.post("/ledgence/v1/tasks", content_type="application/json", CONTENT_LENGTH=str(size), **extra)
+    stream = Stream(size)
+    monkeypatch.setattr(request, "read", stream.read)
+    assert views.answer(request, "tasks").status_code == 413
+    assert stream.left == (0 if is_read else size)
+
+
+def test_a_refused_body_is_not_read_for_ever(rf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "DROPPED_SECONDS", 0.0)
+    size = limits.SUBMIT_BYTES + 1
+    request = rf.post("/ledgence/v1/tasks", content_type="application/json", CONTENT_LENGTH=str(size))
+    stream = Stream(size)
+    monkeypatch.setattr(request, "read", stream.read)
+    assert views.answer(request, "tasks").status_code == 413
+    assert stream.left == size - views.READ_BYTES
+
+
+@pytest.mark.parametrize(("wait", "status"), [(0, 429), (20, 200)])
+def test_what_is_busy_is_not_told_to_who_may_wait(
+    wait: int, status: int, client: Client, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, acquire = [], DatabaseTaskService.try_acquire
+
+    def be_busy_once(self: DatabaseTaskService, command: Acquire, *, is_last: bool) -> Acquired | None:
+        tried.append(is_last)
+        if len(tried) == 1:
+            raise Busy("locked")
+        return acquire(self, command, is_last=is_last)
+
+    monkeypatch.setattr(DatabaseTaskService, "try_acquire", be_busy_once)
+    path = f"sessions/{scene.session}/acquire"
+    reply = ask(client, "POST", path, acquisition(scene, wait_seconds=wait), token=scene.token)
+    assert reply.status_code == status
+    if status == 200:
+        [assignment] = reply.json()["assignments"]
+        assert assignment["task_id"] == str(scene.queued)
+        # What it was held for is not counted for its lease.
+        assert views.POLL_SECONDS <= reply.json()["held_seconds"] < 1

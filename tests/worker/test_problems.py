@@ -31,6 +31,11 @@ def test_an_error_comes_back_as_what_it_was(problem: Problem) -> None:
         assert (type(error), str(error)) == (problem.error, "why")
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError(), LedgenceError("of nobody")], ids=ascii)
+def test_an_error_of_another_kind_has_no_problem(error: Exception) -> None:
+    assert problem_of(error) is None
+
+
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.code)
 def test_a_code_with_a_status_that_is_not_its_own_is_in_doubt(problem: Problem) -> None:
     for status in {200, 302, 500, 502} | {other.status for other in PROBLEMS} - {problem.status, *problem.also}:

@@ -48,9 +48,9 @@ PROBLEMS: Final = (
 BY_CODE: Final = {problem.code: problem for problem in PROBLEMS}
 
 
-def problem_of(error: LedgenceError) -> Problem:
-    """Return how an error travels. Raises StopIteration for one that never leaves its process."""
-    return next(problem for problem in PROBLEMS if isinstance(error, problem.error))
+def problem_of(error: Exception) -> Problem | None:
+    """Return how an error travels; None for one that never leaves its process."""
+    return next((problem for problem in PROBLEMS if isinstance(error, problem.error)), None)
 
 
 def error_of(status: int, document: object) -> LedgenceError:

@@ -11,7 +11,8 @@ logger = logging.getLogger("ledgence.http")
 def call_before(signals: Sequence[signal.Signals], function: Callable[[], None]) -> None:
     """Call a function at these signals, before the handler that the server has set.
 
-    An event loop learns of signals by its wake-up descriptor, which this leaves alone.
+    One whose handler Python does not know, as it was set from C, keeps it. An event loop learns of signals by its
+    wake-up descriptor, which this leaves alone.
     """
     try:
         for number in signals:
@@ -23,6 +24,10 @@ def call_before(signals: Sequence[signal.Signals], function: Callable[[], None])
 
 def _chain(number: signal.Signals, function: Callable[[], None]) -> None:
     previous = signal.getsignal(number)
+    if previous is None:
+        # It could not be called after ours.
+        logger.info("signal not seen: waits are not answered early at it signal=%s", number.name)
+        return
 
     def handler(signum: int, frame: FrameType | None) -> None:
         function()

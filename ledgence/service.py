@@ -3,7 +3,6 @@
 import random
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from ledgence.operations.due import DueSearch
 from ledgence.operations.renew import renew
 from ledgence.operations.sessions import close_session, extend_session, open_session
 from ledgence.operations.settle import release, settle
+from ledgence.recent import Recent
 from ledgence.served_queues import ServedQueues
 from ledgence.transitions import sqlstate
 from ledgence.worker_connections import Connections, WorkerConnections
@@ -70,8 +70,7 @@ class DatabaseTaskService:
         if listen and get_settings().hints:
             self.listen(self._queues.concern)
         self._interrupted = threading.Event()
-        self._searches: OrderedDict[tuple[UUID, int], DueSearch] = OrderedDict()
-        self._searches_lock = threading.Lock()
+        self._searches: Recent[tuple[UUID, int], DueSearch] = Recent(SEARCHES_MAX)
 
     def listen(self, concerns: Callable[[set[str]], bool]) -> None:
         """Begin to listen for hints; ``concerns`` is asked on the listener's thread whether one ends a wait here."""
@@ -116,13 +115,7 @@ class DatabaseTaskService:
             return acquire(command, using=self.using, search=search, record_empty=is_last or bool(command.settlements))
 
     def _search(self, command: Acquire) -> DueSearch:
-        key = command.session_id, command.channel
-        with self._searches_lock:
-            search = self._searches.setdefault(key, DueSearch())
-            self._searches.move_to_end(key)
-            if len(self._searches) > SEARCHES_MAX:
-                self._searches.popitem(last=False)
-            return search
+        return self._searches.get_or_make((command.session_id, command.channel), DueSearch)
 
     def _wait_for_work(self, command: Acquire, heard: int, deadline: float) -> None:
         """Return at a hint, at the deadline, when interrupted, or when a probe finds due work."""

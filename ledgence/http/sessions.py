@@ -1,10 +1,10 @@
 """Which worker sessions a token may act for: those that serve nothing outside its scope."""
 
-from collections import OrderedDict
 from uuid import UUID
 
 from ledgence.http.endpoint import Request
 from ledgence.models import WorkerSession
+from ledgence.recent import Recent
 from ledgence.tokens import Scope
 from ledgence_worker.errors import NotFound
 
@@ -12,7 +12,7 @@ KNOWN_MAX = 4096
 
 #: Tenant, namespace and queues of a session. They never change, so they are read once.
 type Serves = tuple[str, str, frozenset[str]]
-_known: OrderedDict[tuple[str, UUID], Serves] = OrderedDict()
+_known: Recent[tuple[str, UUID], Serves] = Recent(KNOWN_MAX)
 
 
 def check_session(request: Request, *, may_be_new: bool = False) -> None:
@@ -32,11 +32,7 @@ def _find(using: str, session_id: UUID) -> Serves | None:
     row = rows.values_list("tenant", "namespace", "queues").first()
     if row is None:
         return None
-    serves = row[0], row[1], frozenset(row[2])
-    _known[using, session_id] = serves
-    if len(_known) > KNOWN_MAX:
-        _known.popitem(last=False)
-    return serves
+    return _known.get_or_make((using, session_id), lambda: (row[0], row[1], frozenset(row[2])))
 
 
 def _is_within(serves: Serves, scope: Scope) -> bool:

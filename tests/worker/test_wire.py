@@ -256,9 +256,3 @@ def test_half_a_surrogate_pair_that_a_program_printed_is_replaced() -> None:
     )
     document = strict_json.loads(wire.encode(settlement), what="it", limit=LIMIT)
     assert wire.read(Settlement, document, "it").report.output == "a?b"
-
-
-@pytest.mark.parametrize("body", [b"{}", b'{"a":1}'], ids=["empty", "not empty"])
-def test_a_member_is_added_to_a_document(body: bytes) -> None:
-    own = strict_json.loads(wire.with_member(body, "held_seconds", 0.25), what="it")
-    assert own == strict_json.loads(body, what="it") | {"held_seconds": 0.25}

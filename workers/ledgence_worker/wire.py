@@ -230,9 +230,3 @@ def encode_value(value: object) -> bytes:
     """Return a JSON value as a document."""
     # What a program printed may hold half of a surrogate pair, which no document may.
     return _ENCODE(value).encode(errors="replace")
-
-
-def with_member(body: bytes, name: str, value: float) -> bytes:
-    """Return an object's document with one more member, which it does not have yet."""
-    own = f'"{name}":{value!r}'.encode()
-    return b"{" + own + (b"," if body != b"{}" else b"") + body[1:]

@@ -77,3 +77,10 @@ def test_the_token_stands_in_no_text_of_a_client(kind: Any) -> None:
     client = kind("https://tasks.example.com", TOKEN)
     assert TOKEN not in repr(client)
     assert "tasks.example.com" in repr(client)
+
+
+@pytest.mark.parametrize("token", [None, ""])
+@both
+def test_a_token_that_is_not_there_is_told(kind: Any, token: str | None) -> None:
+    with pytest.raises(InvalidInput, match="No token was given. Set LEDGENCE_TOKEN, or pass as token"):
+        kind("https://tasks.example.com", token)

@@ -31,7 +31,13 @@ def is_overheard(address: Address) -> bool:
 
 def headers_of(token: str, *, user_agent: str) -> dict[str, str]:
     """Return the headers of every request. Raises InvalidInput for a token that cannot be sent, without its text."""
-    if not token.isascii() or not token.isprintable() or not token or " " in token:
+    if not token:
+        # Also None, as os.environ.get() returns where the variable is not set.
+        raise InvalidInput(
+            "No token was given. Set LEDGENCE_TOKEN, or pass as token, "
+            "what 'manage.py ledgence_token issue' has printed."
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput("The token must be the text that 'manage.py ledgence_token issue' has printed.")
     return {"Authorization": f"Bearer {token}", "Accept": JSON, "User-Agent": user_agent}
 

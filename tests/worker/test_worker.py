@@ -1,5 +1,6 @@
 """The whole worker on its ports' doubles: work flows, stops are clean, and every failure ends with its exit code."""
 
+import logging
 import os
 import signal
 import threading
@@ -215,11 +216,13 @@ def test_settlement_survives_an_outage_and_its_slot_stays_occupied_meanwhile():
     assert repeated[0] == repeated[1]
 
 
-def test_programs_that_do_not_load_are_a_configuration_error():
+def test_programs_that_do_not_load_are_a_configuration_error(caplog):
+    caplog.set_level(logging.INFO)
     service, pool = FakeTaskService(), FakePool(1)
     pool.failure = BootstrapFailed("ModuleNotFoundError: no module named app")
     assert run_worker(service, pool) == 2
     assert service.is_closed and pool.is_closed
+    assert "worker stopped reason=cannot start exit_code=2" in caplog.text
 
 
 @pytest.mark.parametrize("programs", [0, 1])

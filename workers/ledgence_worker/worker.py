@@ -52,25 +52,7 @@ class Worker:
         with ExitStack() as stack:
             stack.enter_context(stop_signals(self._stopping))
             stack.callback(self._pool.close)
-            session = None
-            try:
-                if self._settings.health_port is not None:
-                    stack.callback(HealthServer(self._settings.health_port, self._vitals).close)
-                with self._stopping.interrupting():
-                    catalogue = self._pool.open()
-                    if not catalogue:
-                        logger.warning(
-                            "no program is known, so no work is taken: nothing that was loaded has registered one"
-                        )
-                    session = self._open_session(catalogue)
-            except Interrupted:
-                logger.info("worker stopped before it had a session")
-            except LedgenceError as error:
-                logger.error("worker cannot start error=%s", error)
-                self._stopping.worsen(ExitCode.CONFIGURATION)
-            except Exception:
-                logger.exception("worker cannot start")
-                self._stopping.worsen(ExitCode.CONFIGURATION)
+            session = self._start(stack)
             if session is None:
                 self._service.close()
             else:
@@ -82,6 +64,36 @@ class Worker:
         """Ask the task service about all leases at once, as it hints when one was cancelled. Safe from any thread."""
         if self._crew is not None:
             self._crew.renew_now()
+
+    def _start(self, stack: ExitStack) -> Session | None:
+        """Open the pages, the pool and the session. None if that cannot be, or if a signal came first."""
+        session = None
+        try:
+            if self._settings.health_port is not None:
+                stack.callback(HealthServer(self._settings.health_port, self._vitals).close)
+            with self._stopping.interrupting():
+                catalogue = self._pool.open()
+                if not catalogue:
+                    logger.warning(
+                        "no program is known, so no work is taken: nothing that was loaded has registered one"
+                    )
+                session = self._open_session(catalogue)
+        except Interrupted:
+            # A signal between the session's opening and here finds work to drain.
+            if session is None:
+                logger.info("worker stopped before it had a session")
+                self._stopping.reason = "signal"
+        except LedgenceError as error:
+            logger.error("worker cannot start error=%s", error)
+            self._fail_to_start()
+        except Exception:
+            logger.exception("worker cannot start")
+            self._fail_to_start()
+        return session
+
+    def _fail_to_start(self) -> None:
+        self._stopping.reason = "cannot start"
+        self._stopping.worsen(ExitCode.CONFIGURATION)
 
     def _open_session(self, catalogue: tuple[CatalogueEntry, ...]) -> Session:
         """Open the session, waiting for the task service as long as it takes."""

@@ -51,8 +51,16 @@ def document(endpoints: Iterable[Endpoint]) -> Schema:
     """Return the whole description."""
     schemas: dict[str, Schema] = {"Problem": _problem_schema()}
     paths: dict[str, Schema] = {}
-    for endpoint in endpoints:
+    table = tuple(endpoints)
+    for endpoint in table:
+        if endpoint.body is not None:
+            _schema(endpoint.body, schemas)
+    closed = set(schemas)
+    for endpoint in table:
         paths.setdefault(f"/{endpoint.path}", {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+    for name in closed - {"Problem"}:
+        # Of replies nothing is closed, so that they can grow.
+        schemas[name]["additionalProperties"] = False
     return {
         "openapi": "3.1.0",
         "info": {
@@ -60,7 +68,7 @@ def document(endpoints: Iterable[Endpoint]) -> Schema:
             "version": "1",
             "description": (
                 "Every request may be repeated unchanged when its reply was lost. Whole numbers are written without a "
-                "fraction. Unknown members and parameters are refused."
+                "fraction. Unknown members and parameters of a request are refused; those of a reply are to be ignored."
             ),
         },
         "servers": [{"url": "/ledgence/v1"}],
@@ -164,7 +172,6 @@ def _object(kind: Any, schemas: dict[str, Schema]) -> Schema:
         "description": (kind.__doc__ or "").strip(),
         "properties": properties,
         "required": required,
-        "additionalProperties": False,
         **RULES.get(kind.__name__, {}),
     }
 

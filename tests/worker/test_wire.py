@@ -104,12 +104,29 @@ def test_every_type_refuses_what_it_does_not_know_and_what_is_no_object(kind: An
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
-def test_every_member_without_default_must_be_there(kind: Any) -> None:
+def test_of_a_reply_unknown_members_are_passed_over_and_nothing_else(kind: Any) -> None:
     document = smallest(kind)
-    wire.read(kind, document, "it")
+    assert wire.read_reply(kind, {**document, "unknown member": [1]}, "it") == wire.read(kind, document, "it")
+    for wrong in (None, True, 1, "text", [], [document]):
+        with pytest.raises(InvalidInput, match="it must be an object"):
+            wire.read_reply(kind, wrong, "it")
+
+
+def test_of_a_reply_unknown_members_are_passed_over_at_every_level() -> None:
+    document = {"inners": [{"count": 1, "newer": 1}], "made": {"count": 2, "newer": {}}, "newer": None}
+    assert wire.read_reply(Outer, document, "it") == Outer(inners=(Inner(count=1),), made=Inner(count=2))
+    with pytest.raises(InvalidInput, match=r"^it\.inners\[0\]\.count must be a whole number"):
+        wire.read_reply(Outer, {"inners": [{"count": "x", "newer": 1}]}, "it")
+
+
+@pytest.mark.parametrize("read", [wire.read, wire.read_reply], ids=["command", "reply"])
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_every_member_without_default_must_be_there(kind: Any, read: Any) -> None:
+    document = smallest(kind)
+    read(kind, document, "it")
     for name in document:
         with pytest.raises(InvalidInput, match=f"it lacks '{name}'"):
-            wire.read(kind, {key: value for key, value in document.items() if key != name}, "it")
+            read(kind, {key: value for key, value in document.items() if key != name}, "it")
 
 
 def smallest(kind: Any) -> dict[str, Any]:

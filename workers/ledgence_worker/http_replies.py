@@ -52,7 +52,7 @@ def read_answer(answer: Answer, kind: Any, *, statuses: tuple[int, ...] = (200,)
     try:
         document = strict_json.loads(answer.body, what="The reply", limit=limit, depth=depth)
         if answer.status in statuses and answer.content_type == JSON:
-            return wire.read(kind, document, "reply")
+            return wire.read_reply(kind, document, "reply")
     except InvalidInput as error:
         raise Unavailable(f"The reply cannot be read, so what it did is unknown: {error}") from error
     raise error_of(answer.status, document if answer.content_type == MEDIA_TYPE else None)

@@ -1,7 +1,8 @@
 """Commands and replies as JSON values: the fields of their dataclasses by name, read back strictly.
 
-UUIDs and times are text, tuples are arrays, and a field at its default may be left out. Whatever else is missing,
-unknown or of another type is refused with InvalidInput that names the place, before anything is done with it.
+UUIDs and times are text, tuples are arrays, and a field at its default may be left out. Whatever else is missing or of
+another type is refused with InvalidInput that names the place, before anything is done with it. So are unknown members
+of a command; those of a reply are passed over, as a newer service may send them.
 """
 
 import json
@@ -27,7 +28,12 @@ _INTEGER_MAX: Final = 2**63 - 1
 
 def read(kind: Any, value: object, what: str) -> Any:
     """Read a type of the protocol from a JSON value. Raises InvalidInput, which names the place within ``what``."""
-    return _reader(kind)(value, what)
+    return _reader(kind, True)(value, what)
+
+
+def read_reply(kind: Any, value: object, what: str) -> Any:
+    """Read a type as read() does, but pass over the members that it does not have, at every level."""
+    return _reader(kind, False)(value, what)
 
 
 def write(value: object) -> Any:
@@ -36,38 +42,41 @@ def write(value: object) -> Any:
 
 
 @cache
-def _reader(kind: Any) -> Reader:
-    """Return what reads a type: made once for each."""
+def _reader(kind: Any, is_closed: bool) -> Reader:
+    """Return what reads a type: made once for each. ``is_closed``: unknown members are refused."""
     if is_dataclass(kind):
-        return _read_dataclass(kind)
+        return _read_dataclass(kind, is_closed)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         # What is unset is left out, so it has no value of its own.
         [inner] = [argument for argument in arguments if argument not in (types.NoneType, Unset)]
-        return _read_optional(_reader(inner)) if types.NoneType in arguments else _reader(inner)
+        reader = _reader(inner, is_closed)
+        return _read_optional(reader) if types.NoneType in arguments else reader
     if kind is Any:
         return lambda value, what: value
     if origin is tuple:
         if arguments[-1] is Ellipsis:
-            return _read_array(_reader(arguments[0]))
-        return _read_row(tuple(map(_reader, arguments)))
+            return _read_array(_reader(arguments[0], is_closed))
+        return _read_row(tuple(_reader(argument, is_closed) for argument in arguments))
     if issubclass(kind, Enum):
         return _read_enum(kind)
     return _SCALARS[kind]
 
 
-def _read_dataclass(kind: Any) -> Reader:
-    readers = {name: _reader(hint) for name, hint in get_type_hints(kind).items() if name in _names(kind)}
+def _read_dataclass(kind: Any, is_closed: bool) -> Reader:
+    names = _names(kind)
+    readers = {name: _reader(hint, is_closed) for name, hint in get_type_hints(kind).items() if name in names}
     required = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
 
     def reader(value: Any, what: str) -> Any:
         if type(value) is not dict:
             raise _wrong(what, "an object", value)
-        if not readers.keys() >= value.keys():
+        if is_closed and not readers.keys() >= value.keys():
             raise InvalidInput(f"{what} has unknown members: {_listed(value.keys() - readers.keys())}.")
         if not value.keys() >= required:
             raise InvalidInput(f"{what} lacks {_listed(required - value.keys())}.")
-        return kind(**{name: readers[name](member, f"{what}.{name}") for name, member in value.items()})
+        known = {name: member for name, member in value.items() if name in readers}
+        return kind(**{name: readers[name](member, f"{what}.{name}") for name, member in known.items()})
 
     return reader
 

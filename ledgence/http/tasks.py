@@ -33,7 +33,7 @@ from ledgence_worker.bodies import (
 )
 from ledgence_worker.errors import InvalidInput, NotFound
 
-#: Tasks in one page, and how many are looked at for it.
+#: Tasks in one page, and how many of the scope's are looked at for it.
 PAGE_MAX = 100
 WINDOW = 10_000
 #: Reports hold up to 50 KiB each.

@@ -104,15 +104,18 @@ class Task(models.Model):
             ),
         ]
         indexes = [
+            # The pages of a queue, and so of a tenant and namespace, newest first.
+            models.Index(fields=["queue", "id"], name="ledgence_task_queue"),
             models.Index(
                 fields=["outcome", "-finished_at", "-id"],
                 condition=models.Q(outcome__in=["failed", "cancelled"]),
                 name="ledgence_task_ended",
             ),
             models.Index(
-                fields=["correlation_key"],
+                # Of one key, and page by page within a queue.
+                fields=["correlation_key", "queue", "id"],
                 condition=models.Q(correlation_key__isnull=False),
-                name="ledgence_task_correlation",
+                name="ledgence_task_correlated",
             ),
         ]
 

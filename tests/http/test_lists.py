@@ -118,3 +118,32 @@ def test_a_task_is_told_with_all_that_its_status_has(site: Site, shelf: Shelf) -
         assert listed == site.ask("GET", f"tasks/{ids[0]}", token=token).assert_ok()
         assert listed["state"] == state
         assert "data" not in listed and "result" not in listed
+
+
+def test_no_page_names_a_task_outside_the_scope(site: Site, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the list nor as the place where the next page begins, however narrow the window."""
+    token = make_token(queues=("b",))
+    own = {str(task) for task in [*shelf.ids["active"], shelf.keyed]}
+    for window in (3, 1):
+        monkeypatch.setattr(tasks, "WINDOW", window)
+        for query in ("", "state=queued", "state=active", "state=failed", "correlation_key=order", "idempotency_key=only"):
+            page, turns = site.ask("GET", "tasks", query=query, token=token).assert_ok(), 0
+            while True:
+                named = {task["id"] for task in page["tasks"]} | {page.get("next_cursor", str(shelf.keyed))}
+                assert named <= own, (window, query)
+                if "next_cursor" not in page:
+                    break
+                turns += 1
+                assert turns <= len(own) + 1
+                cursor = f"{query}&cursor={page['next_cursor']}".lstrip("&")
+                page = site.ask("GET", "tasks", query=cursor, token=token).assert_ok()
+
+
+def test_the_tasks_of_others_cost_no_pages(site: Site, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "WINDOW", 10)
+    submit_tasks(30, tenant="other", correlation_key="order")
+    submit_tasks(30, queue="a", correlation_key="order")
+    token = make_token(queues=("b",))
+    for query in ("", "correlation_key=order", "state=queued"):
+        page = site.ask("GET", "tasks", query=query, token=token).assert_ok()
+        assert "next_cursor" not in page, query

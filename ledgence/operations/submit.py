@@ -151,9 +151,11 @@ def _find_keys(pending: dict[UUID, Submission], *, using: str) -> dict[Key | Non
     found: dict[Key | None, UUID] = {}
     for place, task, digest in rows:
         if bytes(digest) != keyed[place].digest():
+            # Without the task's id: a caller over HTTP may be limited to other queues than that task's.
             raise Conflict(
-                f"Idempotency key {keyed[place].idempotency_key!r} was used before for task {task} with other content. "
-                "Nothing was written; use a new key for new work."
+                f"Idempotency key {keyed[place].idempotency_key!r} was used before with other content. "
+                "Nothing was written; use a new key for new work.",
+                task_id=task,
             )
         found[keyed[place].key] = task
     return found

@@ -17,7 +17,14 @@ class NotFound(LedgenceError):
 
 
 class Conflict(LedgenceError):
-    """The same identity was used before with other content; what was recorded first stands."""
+    """The same identity was used before with other content; what was recorded first stands.
+
+    ``task_id`` is the task under an idempotency key that was used before; None over HTTP, where it may be another's.
+    """
+
+    def __init__(self, text: str, *, task_id: UUID | None = None) -> None:
+        super().__init__(text)
+        self.task_id = task_id
 
 
 class Unauthenticated(LedgenceError):

@@ -8,6 +8,7 @@ import pytest
 from ledgence_worker.connect import main
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.http_connection import parse_address
+from ledgence_worker.http_replies import url_of
 from ledgence_worker.http_service import HttpTaskService
 
 OPTIONS = ["connect", "--server", "http://127.0.0.1:1", "--import", "programs"]
@@ -60,6 +61,18 @@ def test_what_cannot_work_is_refused_before_anything_starts(monkeypatch, capsys,
 def test_an_address_may_have_a_path_and_an_own_port():
     assert parse_address("https://example.com/tasks/") == (True, "example.com", 443, "/tasks")
     assert parse_address("http://[::1]:8000") == (False, "::1", 8000, "")
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://example.com", "https://example.com:443"),
+        ("http://localhost:8000/tasks/", "http://localhost:8000/tasks"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+    ],
+)
+def test_an_address_is_told_whole(url, told):
+    assert url_of(parse_address(url)) == told
 
 
 @pytest.mark.parametrize(

@@ -355,3 +355,20 @@ def test_work_that_is_granted_while_the_worker_is_forced_to_stop_is_given_back()
     assert run_worker(service, pool, lose_the_launcher) == 3
     assert len(service.released) == 1
     assert not service.live
+
+
+@pytest.mark.parametrize(
+    ("queues", "told"),
+    [
+        ({}, "all"),
+        ({"queues": ("mail", "images")}, "mail,images"),
+        ({"exclude_queues": ("mail",)}, "all-but:mail"),
+        ({"queues": ("images",), "exclude_queues": ("mail",)}, "images"),
+    ],
+    ids=["all", "some", "all but one", "both"],
+)
+def test_the_start_tells_what_is_served(caplog, queues, told):
+    caplog.set_level(logging.INFO)
+    assert run_worker(FakeTaskService(), FakePool(1), drain=True, **queues) == 0
+    [line] = [record.getMessage() for record in caplog.records if "worker started" in record.getMessage()]
+    assert line.endswith(f"concurrency=1 queues={told} programs=1")

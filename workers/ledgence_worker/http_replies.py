@@ -20,6 +20,13 @@ def server_of(url: str) -> Address:
     return address
 
 
+def url_of(address: Address) -> str:
+    """Return the URL of a task service, for people."""
+    scheme = "https" if address.is_secure else "http"
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{scheme}://{host}:{address.port}{address.path}"
+
+
 def is_overheard(address: Address) -> bool:
     """Whether a token would travel in clear over a network."""
     try:

@@ -22,7 +22,7 @@ from ledgence_worker.bodies import (
 from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.http_connection import Connection
 from ledgence_worker.http_hints import hint_of
-from ledgence_worker.http_replies import API_PATH, headers_of, is_overheard, read_answer, server_of
+from ledgence_worker.http_replies import API_PATH, headers_of, is_overheard, read_answer, server_of, url_of
 from ledgence_worker.protocol import (
     Acquire,
     Acquired,
@@ -82,6 +82,7 @@ class HttpTaskService:
         except Unavailable as error:
             self._hint(error)
             raise
+        logger.info("session opened server=%s session=%s", url_of(self._address), session.session_id)
         # One renewal that hangs, or the extension on the same thread, must leave time for another within the lease.
         self._renewal_seconds = min(self._answer_seconds, session.lease_seconds / 4)
         return session
@@ -90,9 +91,7 @@ class HttpTaskService:
         """Tell once what may be wrong with the address: a mistyped one looks like a service that is away."""
         if not self._is_hinted and (hint := hint_of(error, self._address)):
             self._is_hinted = True
-            scheme = "https" if self._address.is_secure else "http"
-            server = f"{scheme}://{self._address.host}:{self._address.port}"
-            logger.warning("no answer yet server=%s hint=%s", server, hint)
+            logger.warning("no answer yet server=%s hint=%s", url_of(self._address), hint)
 
     def extend_session(self, session_id: UUID) -> Session:
         session: Session = self._call("POST", session_id, "/extend", None, Session, seconds=self._renewal_seconds)

@@ -46,6 +46,7 @@ class Worker:
         self._vitals = Vitals(self._clock, self._stopping, settings.acquire_wait_seconds)
         self._manager = ServiceManager()
         self._crew: Crew | None = None
+        self._program_count = 0
 
     def run(self) -> int:
         """Work until stopped and return the exit code. Main thread only: it takes SIGTERM and SIGINT."""
@@ -73,6 +74,7 @@ class Worker:
                 stack.callback(HealthServer(self._settings.health_port, self._vitals).close)
             with self._stopping.interrupting():
                 catalogue = self._pool.open()
+                self._program_count = len(catalogue)
                 if not catalogue:
                     logger.warning(
                         "no program is known, so no work is taken: nothing that was loaded has registered one"
@@ -132,7 +134,13 @@ class Worker:
         )
         self._crew = crew = Crew(shared, self._pool)
         self._watch(shared, crew)
-        logger.info("worker started session=%s concurrency=%s", session.session_id, self._settings.concurrency)
+        logger.info(
+            "worker started session=%s concurrency=%s queues=%s programs=%s",
+            session.session_id,
+            self._settings.concurrency,
+            _told_queues(self._settings),
+            self._program_count,
+        )
         crew.start()
         self._manager.ready()
         try:
@@ -178,6 +186,13 @@ class Worker:
                     continue
                 logger.warning("session not closed session=%s error=%s", session.session_id, error)
             return
+
+
+def _told_queues(settings: WorkerSettings) -> str:
+    """Return the queues as one word of a log line."""
+    if settings.exclude_queues and not settings.queues:
+        return "all-but:" + ",".join(settings.exclude_queues)
+    return ",".join(settings.queues) or "all"
 
 
 def _own_version() -> str:

@@ -178,8 +178,12 @@ def requeue_task(request: Request) -> Reply:
     """Make a failed or cancelled task ready again, recorded with who and why."""
     task, body, scope = _find(request), request.body, request.caller
     limits.check_range("requeue: revision", body.revision, 0, INT_MAX)
-    operator = Operator(action_id=body.action_id, name=f"token {scope.name}", reason=body.reason)
-    return answer(RequeueAnswer(status=requeue({task.pk: body.revision}, operator, using=request.using)[str(task.pk)]))
+    # The public id first: names are not unique.
+    operator = Operator(action_id=body.action_id, name=f"token {scope.public_id} ({scope.name})", reason=body.reason)
+    status = requeue({task.pk: body.revision}, operator, using=request.using)[str(task.pk)]
+    if status == "not_found":
+        raise _not_found(request)
+    return answer(RequeueAnswer(status=status))
 
 
 STATUS = tuple(field.name for field in fields(TaskStatus))

@@ -126,7 +126,14 @@ def test_no_page_names_a_task_outside_the_scope(site: Site, shelf: Shelf, monkey
     own = {str(task) for task in [*shelf.ids["active"], shelf.keyed]}
     for window in (3, 1):
         monkeypatch.setattr(tasks, "WINDOW", window)
-        for query in ("", "state=queued", "state=active", "state=failed", "correlation_key=order", "idempotency_key=only"):
+        for query in (
+            "",
+            "state=queued",
+            "state=active",
+            "state=failed",
+            "correlation_key=order",
+            "idempotency_key=only",
+        ):
             page, turns = site.ask("GET", "tasks", query=query, token=token).assert_ok(), 0
             while True:
                 named = {task["id"] for task in page["tasks"]} | {page.get("next_cursor", str(shelf.keyed))}

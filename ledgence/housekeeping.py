@@ -6,6 +6,7 @@ import time
 
 from django.db import Error
 
+from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.operations.expire import expire, seconds_to_next_expiry
 from ledgence.watch import warn_of_old_snapshots, warn_of_unserved_work
@@ -20,8 +21,22 @@ FAILURE_SECONDS = 1.0
 WATCH_SECONDS = 60.0
 #: A turn takes at most a connection's and a few statements' time-outs.
 TURN_SECONDS_MAX = 120.0
-#: Without success for so long, leases that are over are not being ended.
-SUCCESS_SECONDS_MAX = 30.0
+#: How often one process records that it has turned, and all of them together.
+RECORD_SECONDS = 10.0
+REST_SECONDS = 5.0
+#: Without a turn for so long, leases that are over are not being ended.
+SILENCE_SECONDS_MAX = 90.0
+
+
+def record_turn(*, using: str) -> None:
+    """Record, for the task service, that what had expired was ended, but for what somebody holds."""
+    sql.run("record_housekeeping", using, {"rest_seconds": REST_SECONDS})
+
+
+def seconds_since_turn(*, using: str) -> float | None:
+    """Return how long ago any process has recorded a turn, or None if none ever has."""
+    rows = sql.run("find_housekeeping", using)
+    return rows[0][0] if rows else None
 
 
 class Housekeeping:
@@ -38,6 +53,7 @@ class Housekeeping:
         self._watch_at = time.monotonic() + WATCH_SECONDS
         self._thread: threading.Thread | None = None
         self._turned_at = time.monotonic()
+        self._record_at = 0.0
         self._succeeded_at: float | None = None
 
     def start(self) -> None:
@@ -79,6 +95,14 @@ class Housekeeping:
             self._watch_at = time.monotonic() + WATCH_SECONDS
             warn_of_old_snapshots(self._using)
             warn_of_unserved_work(self._using)
+        wait = self._end_expired()
+        if time.monotonic() >= self._record_at:
+            record_turn(using=self._using)
+            self._record_at = time.monotonic() + RECORD_SECONDS
+        return wait
+
+    def _end_expired(self) -> float:
+        """End what has expired, and return the seconds until there may be more."""
         left = seconds_to_next_expiry(using=self._using)
         if left is not None and left <= 0:
             if ended := expire(using=self._using):
@@ -100,7 +124,7 @@ class Housekeeping:
         if self._succeeded_at is None:
             return ["housekeeping has not succeeded yet"]
         silence = time.monotonic() - self._succeeded_at
-        return [f"housekeeping has not succeeded for {silence:.0f} s"] if silence > SUCCESS_SECONDS_MAX else []
+        return [f"housekeeping has not succeeded for {silence:.0f} s"] if silence > SILENCE_SECONDS_MAX else []
 
     def stop(self) -> None:
         self._stop.set()

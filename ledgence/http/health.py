@@ -2,7 +2,7 @@
 
 import logging
 
-from ledgence import sql
+from ledgence.housekeeping import SILENCE_SECONDS_MAX, seconds_since_turn
 from ledgence.http.endpoint import Reply, Request, answer
 from ledgence.http.replies import detail_of
 from ledgence_worker.bodies import Health
@@ -10,8 +10,7 @@ from ledgence_worker.errors import LedgenceError
 
 logger = logging.getLogger("ledgence.http")
 
-#: Housekeeping looks every second or so: a lease that has been over for so long is one that nobody ends.
-OVERDUE_SECONDS = 40.0
+START = "start manage.py ledgence_recover, or a worker with a database"
 
 
 def live(request: Request) -> Reply:
@@ -30,12 +29,13 @@ def ready(request: Request) -> Reply:
 def _reasons(request: Request) -> list[str]:
     try:
         with request.service.calling("health"):
-            [(overdue,)] = sql.run("find_overdue", request.using)
+            silence = seconds_since_turn(using=request.using)
     except LedgenceError as error:
         logger.warning("readiness failed error=%s", error)
         return [f"database: {detail_of(error)}"]
-    if overdue is None or overdue <= OVERDUE_SECONDS:
+    if silence is not None and silence <= SILENCE_SECONDS_MAX:
         return []
-    return [
-        f"housekeeping: a lease has been over for {overdue:.0f} s and nobody ends it; run manage.py ledgence_recover"
-    ]
+    # Judged by itself and not by leases: one that somebody holds, or that a trigger keeps, says nothing of it.
+    if silence is None:
+        return [f"housekeeping: nobody has ever run it; {START}"]
+    return [f"housekeeping: nobody has run it for {silence:.0f} s; {START}"]

@@ -4,6 +4,7 @@ from ledgence.models.action import OperatorAction, OperatorActionTarget
 from ledgence.models.api_token import ApiToken, Role
 from ledgence.models.attempt import Attempt
 from ledgence.models.delivery import DeliveryEvent, DeliveryIntent
+from ledgence.models.housekeeping import HousekeepingTurn
 from ledgence.models.lease import Lease
 from ledgence.models.queue import Policy, Program, Queue
 from ledgence.models.session import Channel, WorkerSession
@@ -15,6 +16,7 @@ __all__ = [
     "Channel",
     "DeliveryEvent",
     "DeliveryIntent",
+    "HousekeepingTurn",
     "Lease",
     "OperatorAction",
     "OperatorActionTarget",

@@ -24,7 +24,7 @@ def options() -> list[str]:
 def serve(
     folder: Path, variables: Mapping[str, str], bind: str, application: str, *, ready: Sequence[str] = ()
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run gunicorn in a folder until the block ends; begins when the service is ready."""
+    """Run gunicorn in a folder until the block ends; begins when the service answers."""
     command = [sys.executable, "-m", "gunicorn", *options(), "--no-control-socket", f"--bind={bind}", application]
     with (folder / "gunicorn.log").open("wb") as log:
         process = subprocess.Popen(
@@ -33,11 +33,11 @@ def serve(
 
     def look() -> bool:
         assert process.poll() is None, (folder / "gunicorn.log").read_text(errors="replace")[-LOG_TAIL:]
-        return answers(f"http://{bind}/ledgence/v1/health/ready")
+        return answers(f"http://{bind}/ledgence/v1/health/live")
 
     try:
         if not bind.startswith("unix:"):
-            wait_until(look, "the task service to be ready")
+            wait_until(look, "the task service to answer")
         yield process
     finally:
         stop(process)

@@ -13,7 +13,7 @@ from django.test import Client
 import ledgence
 from ledgence import sql
 from ledgence.audit import audit
-from ledgence.housekeeping import Housekeeping
+from ledgence.housekeeping import Housekeeping, record_turn
 from ledgence.http.table import ENDPOINTS
 from ledgence.operations.cancel import cancel
 from ledgence.operations.expire import expire
@@ -72,6 +72,7 @@ def serve_over_http() -> set[tuple[str, str]]:
     """Let ledgence_web answer each kind of request, with each consequence; return what was called."""
     issued, token = issue(name="all", roles=[*Role], tenant="default", namespace="default", using=USING)
     call, session = Caller(token), f"sessions/{uuid4()}"
+    record_turn(using=USING)
     act_as("ledgence_web")
     call("PUT", session, {"name": "w", "host": "h", "pid": 1, "version": "1", "concurrency": 8, "catalogue": CATALOGUE})
     done, again, given_back, late, active = (
@@ -170,7 +171,15 @@ def look() -> None:
     for statement in OPERATIONS:
         execute(statement)
     assert list(audit(using=USING)) == []
-    for table in ("task_state", "channel", "policy", "deliveryevent", "operatoraction", "operatoractiontarget"):
+    for table in (
+        "task_state",
+        "channel",
+        "policy",
+        "deliveryevent",
+        "operatoraction",
+        "operatoractiontarget",
+        "housekeepingturn",
+    ):
         execute(f"SELECT * FROM ledgence_{table}")  # noqa: S608 - the names above
     act_as_owner()
 

@@ -54,7 +54,9 @@ def readiness(site: RemoteSite) -> tuple[int, list[str]]:
 
 
 def test_it_is_told_and_the_same_settlement_is_accepted_afterwards(own_remote: RemoteSite, server: Server) -> None:
-    assert readiness(own_remote) == (200, [])
+    assert readiness(own_remote)[0] == 503
+    housekeeping = own_remote.start_housekeeping()
+    own_remote.wait_until(lambda: readiness(own_remote) == (200, []), "the task service to be ready")
     worker = own_remote.worker(concurrency=2)
     task, active = own_remote.submit("wait", own_remote.gate("first")), own_remote.submit("wait", own_remote.gate())
     for one in (task, active):
@@ -70,8 +72,9 @@ def test_it_is_told_and_the_same_settlement_is_accepted_afterwards(own_remote: R
     own_remote.open(own_remote.gate())
     assert own_remote.wait_for_end(active) is State.SUCCEEDED
     assert [own_remote.ends(one) for one in (task, active)] == [[(1, "succeeded")]] * 2
-    assert readiness(own_remote) == (200, [])
-    assert worker.stop() == ExitCode.CLEAN
+    # Each of its threads learns for itself that its connection is gone.
+    own_remote.wait_until(lambda: readiness(own_remote) == (200, []), "the task service to be ready again")
+    assert [one.stop() for one in (worker, housekeeping)] == [ExitCode.CLEAN] * 2
 
 
 def test_crashes_under_load_cost_time_and_nothing_else(own_remote: RemoteSite, server: Server) -> None:

@@ -161,22 +161,3 @@ def test_tasks_that_have_ended_or_are_gone_are_found(db: None) -> None:
     rows = sql.run("find_ended_tasks", USING, {"tasks": [first, active, queued, cancelled, unknown]})
     assert {row[0] for row in rows} == {first, cancelled, unknown}
     assert sql.run("find_ended_tasks", USING, {"tasks": []}) == []
-
-
-# find_overdue
-
-
-def test_how_long_the_oldest_lease_has_been_over_is_told(db: None) -> None:
-    assert sql.run("find_overdue", USING) == [(None,)]
-    worker = Worker()
-    for _ in range(2):
-        submit_task()
-        worker.acquire_one()
-    [(seconds,)] = sql.run("find_overdue", USING)
-    assert -61 < seconds < -50
-    execute(
-        "update ledgence_lease set expires_at = now() - interval '90 s' where task_id = "
-        "(select task_id from ledgence_lease limit 1)"
-    )
-    [(seconds,)] = sql.run("find_overdue", USING)
-    assert 89 < seconds < 100

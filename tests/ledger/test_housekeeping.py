@@ -101,8 +101,8 @@ def test_it_is_ready_once_it_has_succeeded_and_until_it_has_not_for_long(houseke
     housekeeping.run()
     assert housekeeping.live_problems() == housekeeping.ready_problems() == []
     now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + module.SUCCESS_SECONDS_MAX + 1)
-    assert housekeeping.ready_problems() == ["housekeeping has not succeeded for 31 s"]
+    monkeypatch.setattr(time, "monotonic", lambda: now + module.SILENCE_SECONDS_MAX + 1)
+    assert housekeeping.ready_problems() == ["housekeeping has not succeeded for 91 s"]
     assert housekeeping.live_problems() == []
     monkeypatch.setattr(time, "monotonic", lambda: now + module.TURN_SECONDS_MAX + 1)
     assert housekeeping.live_problems() == ["housekeeping has not turned for 121 s"]
@@ -118,3 +118,55 @@ def test_failures_keep_it_alive_and_not_ready(housekeeping, monkeypatch):
     housekeeping.run()
     assert housekeeping.live_problems() == []
     assert housekeeping.ready_problems() == ["housekeeping has not succeeded yet"]
+
+
+# The record of turns
+
+
+def turned_at():
+    return execute("select turned_at from ledgence_housekeepingturn")
+
+
+def test_a_turn_is_recorded_at_once_and_then_rarely(housekeeping, monkeypatch):
+    monkeypatch.setattr(housekeeping._connections, "use", lambda role: None)
+    assert module.seconds_since_turn(using=USING) is None
+    housekeeping.turn()
+    assert 0 <= module.seconds_since_turn(using=USING) < 10
+    execute("update ledgence_housekeepingturn set turned_at = now() - interval '1 h'")
+    housekeeping.turn()
+    assert module.seconds_since_turn(using=USING) > 3599
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + module.RECORD_SECONDS)
+    housekeeping.turn()
+    assert module.seconds_since_turn(using=USING) < 10
+
+
+def test_of_many_processes_one_records(db):
+    module.record_turn(using=USING)
+    first = turned_at()
+    module.record_turn(using=USING)
+    assert turned_at() == first
+    execute("update ledgence_housekeepingturn set turned_at = turned_at - interval '6 s'")
+    module.record_turn(using=USING)
+    assert turned_at() > first
+
+
+def test_a_clock_that_was_set_back_is_recorded_anew(db):
+    module.record_turn(using=USING)
+    execute("update ledgence_housekeepingturn set turned_at = now() + interval '1 h'")
+    module.record_turn(using=USING)
+    assert module.seconds_since_turn(using=USING) >= 0
+
+
+def test_a_record_that_somebody_holds_is_not_waited_for():
+    module.record_turn(using=USING)
+    execute("update ledgence_housekeepingturn set turned_at = turned_at - interval '1 h'")
+    with Rival() as rival, rival.transaction():
+        rival.execute("select * from ledgence_housekeepingturn for update")
+        module.record_turn(using=USING)
+    assert module.seconds_since_turn(using=USING) > 3599
+
+
+def test_ending_once_is_recorded_too():
+    call_command("ledgence_recover", once=True)
+    assert module.seconds_since_turn(using=USING) < 10

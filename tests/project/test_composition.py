@@ -47,7 +47,8 @@ def services(database_url: str, tmp_path: Path) -> Iterator[Services]:
 @pytest.mark.slow
 def test_its_services_run_a_task_and_stop(services: Services) -> None:
     services.run("migrate")
-    for name in ("web", "worker", "housekeeping"):
+    # The task service is healthy once somebody has kept house.
+    for name in ("housekeeping", "web", "worker"):
         services.start(name)
     _, token = issue(name="tests", roles=[Role.SUBMIT], tenant="default", namespace="default", using="default")
     task = ask(f"{services.web}/ledgence/v1/tasks", token, {"program": "noop", "version": "1", "queue": "bench"})

@@ -68,7 +68,8 @@ def explain_all(workers: list[Worker]) -> dict[str, Explained]:
     found["record"] = explain("record_empty_answers", empty)
     ids = [row[0] for row in execute("select id from ledgence_task limit 500")]
     found["ended"] = explain("find_ended_tasks", {"tasks": [*ids, *(uuid4() for _ in range(500))]})
-    found["overdue"] = explain("find_overdue", None)
+    found["record turn"] = explain("record_housekeeping", {"rest_seconds": 0.0})
+    found["turn"] = explain("find_housekeeping", None)
     return found
 
 
@@ -85,11 +86,13 @@ CHEAP = {
     "one due": 201 * 5 + SESSIONS * 6,
     "record": SESSIONS * 40,
     "ended": 1000 * 5,
-    "overdue": 10,
+    "record turn": 20,
+    "turn": 10,
     "key": 50,
     "correlation": 200,
     "every task": PAGE_BLOCKS,
-    "queued": PAGE_BLOCKS,
+    # Whether it is more than a window is found out first.
+    "queued": PAGE_BLOCKS + WINDOW,
     "active": PAGE_BLOCKS,
     "none matches": WINDOW_BLOCKS,
 }

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ledgence.conf import get_settings
-from ledgence.housekeeping import Housekeeping
+from ledgence.housekeeping import Housekeeping, record_turn
 from ledgence.management.logs import show_logs
 from ledgence.operations.expire import expire
 from ledgence_worker.errors import Busy, InvalidInput
@@ -29,6 +29,7 @@ class Command(BaseCommand):
         if options["once"]:
             try:
                 self.stdout.write(f"expired={expire(using=using)}")
+                record_turn(using=using)
             except Busy as error:
                 raise CommandError(str(error)) from error
             return

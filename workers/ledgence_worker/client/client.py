@@ -134,8 +134,8 @@ class Client:
     ) -> RequeueAnswer:
         """Make a failed or cancelled task ready again, if it is still at the ``revision`` that get() told.
 
-        Recorded with the token's public id and name, and ``reason``. The answer is replayed by ``action_id``, which the client makes
-        if none is given.
+        Recorded with the token's public id and name, and ``reason``. The answer is replayed by ``action_id``, which the
+        client makes if none is given.
         """
         return self._carry_out(commands.requeue(task_id, revision=revision, reason=reason, action_id=action_id))
 

@@ -73,7 +73,7 @@ def world() -> World:
         pytest.param(Answer(200, MEDIA_TYPE, CANCELLED.body), id="problem_type"),
         pytest.param(Answer(200, "application/json", CANCELLED.body[:-1]), id="truncated"),
         pytest.param(Answer(200, "application/json", b"{}"), id="lacking"),
-        pytest.param(Answer(200, "application/json", b'{"status":"cancelled","x":1}'), id="unknown_member"),
+        pytest.param(Answer(200, "application/json", b'{"x":"cancelled"}'), id="other_members"),
         pytest.param(Answer(201, "application/json", CANCELLED.body), id="status"),
         pytest.param(Answer(204, "application/json", b""), id="no_content"),
         pytest.param(problem(500, "not_found"), id="code_of_another_status"),

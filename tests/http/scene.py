@@ -5,6 +5,7 @@ from hashlib import md5
 from typing import Any
 from uuid import UUID, uuid4
 
+from ledgence.housekeeping import record_turn
 from ledgence.models import Role
 from ledgence.operations.cancel import cancel
 from ledgence.operations.sessions import close_session
@@ -56,7 +57,8 @@ class Scene:
 
 
 def set_scene() -> Scene:
-    """Fill the ledger."""
+    """Fill the ledger, and keep house once."""
+    record_turn(using=USING)
     worker = Worker()
     submit_task(queue="work")
     active = worker.acquire_one()

@@ -20,6 +20,7 @@ def reasons(site: Site) -> list[str]:
 
 
 def test_it_is_not_ready_until_somebody_has_kept_house(site: Site, scene: Scene) -> None:
+    execute("delete from ledgence_housekeepingturn")
     assert reasons(site) == [
         "housekeeping: nobody has ever run it; start manage.py ledgence_recover, or a worker with a database"
     ]
@@ -28,7 +29,6 @@ def test_it_is_not_ready_until_somebody_has_kept_house(site: Site, scene: Scene)
 
 
 def test_it_is_not_ready_when_nobody_keeps_house_any_more(site: Site, scene: Scene) -> None:
-    record_turn(using=USING)
     execute(
         "update ledgence_housekeepingturn set turned_at = now() - make_interval(secs => %s)", [SILENCE_SECONDS_MAX - 5]
     )

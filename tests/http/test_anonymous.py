@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ledgence import sql
+from ledgence.housekeeping import record_turn
 from ledgence.http import lanes
 from ledgence.http.call import Call
 from ledgence.http.endpoint import Lane, Reply
@@ -17,6 +18,7 @@ from ledgence.http.kept import Kept
 from ledgence.http.table import HEALTH
 from tests.http.scene import Scene, owner
 from tests.http.site import Site
+from tests.ledger.actors import USING
 
 [READY] = [endpoint for endpoint in HEALTH if endpoint.name == "ready"]
 
@@ -43,7 +45,7 @@ def test_no_number_of_questions_for_readiness_keeps_a_renewal_waiting(
     site: Site, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "QUEUE_MAX", 10)
-    with held("find_overdue", monkeypatch) as sent:
+    with held("find_housekeeping", monkeypatch) as sent:
         asked = [site.begin("GET", "health/ready") for _ in range(100)]
         renewal = {"owners": [owner(scene.active)]}
         answer = site.ask("POST", f"sessions/{scene.session}/renew", renewal, token=scene.token)
@@ -54,6 +56,7 @@ def test_no_number_of_questions_for_readiness_keeps_a_renewal_waiting(
 
 
 def test_readiness_with_a_parameter_is_refused_though_an_answer_is_kept(site: Site) -> None:
+    record_turn(using=USING)
     site.ask("GET", "health/ready").assert_ok()
     site.ask("GET", "health/ready", query="x=1").assert_problem(400, "invalid_input")
 

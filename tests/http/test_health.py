@@ -1,46 +1,48 @@
 """What the task service says of itself: that it answers, and whether what it needs is there."""
 
+import json
+
 import pytest
 
 from ledgence.housekeeping import SILENCE_SECONDS_MAX, Housekeeping, record_turn
+from ledgence.http.endpoint import Request
+from ledgence.http.health import ready
 from ledgence.operations.expire import expire
+from ledgence.service import DatabaseTaskService
 from tests.http.scene import Scene
-from tests.http.site import Site
 from tests.ledger.actors import USING, execute
 from tests.ledger.rivals import Rival
 
 
-def reasons(site: Site) -> list[str]:
-    answer = site.ask("GET", "health/ready")
-    status = "ready" if answer.status == 200 else "not ready"
-    assert answer.assert_ok(answer.status)["status"] == status
-    found: list[str] = answer.json.get("reasons", [])
-    assert (answer.status == 200) == (found == [])
+def reasons() -> list[str]:
+    """Ask anew: over HTTP an answer is kept for a second."""
+    reply = ready(Request(service=DatabaseTaskService(USING, listen=False), scope=None))
+    document = json.loads(reply.body)
+    found: list[str] = document.get("reasons", [])
+    assert (reply.status, document["status"]) == ((503, "not ready") if found else (200, "ready"))
     return found
 
 
-def test_it_is_not_ready_until_somebody_has_kept_house(site: Site, scene: Scene) -> None:
+def test_it_is_not_ready_until_somebody_has_kept_house(scene: Scene) -> None:
     execute("delete from ledgence_housekeepingturn")
-    assert reasons(site) == [
+    assert reasons() == [
         "housekeeping: nobody has ever run it; start manage.py ledgence_recover, or a worker with a database"
     ]
     record_turn(using=USING)
-    assert reasons(site) == []
+    assert reasons() == []
 
 
-def test_it_is_not_ready_when_nobody_keeps_house_any_more(site: Site, scene: Scene) -> None:
+def test_it_is_not_ready_when_nobody_keeps_house_any_more(scene: Scene) -> None:
     execute(
         "update ledgence_housekeepingturn set turned_at = now() - make_interval(secs => %s)", [SILENCE_SECONDS_MAX - 5]
     )
-    assert reasons(site) == []
+    assert reasons() == []
     execute("update ledgence_housekeepingturn set turned_at = now() - interval '100 s'")
-    [reason] = reasons(site)
+    [reason] = reasons()
     assert reason.startswith("housekeeping: nobody has run it for 10")
 
 
-def test_a_lease_that_cannot_be_ended_does_not_make_it_unready(
-    site: Site, scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_that_cannot_be_ended_does_not_make_it_unready(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody's transaction holds the row: every process would be taken out of service for it."""
     execute("update ledgence_lease set expires_at = now() - interval '1 h', bound_at = now() - interval '1 h'")
     housekeeping = Housekeeping(USING)
@@ -49,4 +51,4 @@ def test_a_lease_that_cannot_be_ended_does_not_make_it_unready(
         rival.execute("select * from ledgence_lease for update")
         assert expire(using=USING) == 0
         housekeeping.turn()
-        assert reasons(site) == []
+        assert reasons() == []

@@ -13,7 +13,9 @@ import pytest
 from ledgence_worker.errors import BootstrapFailed, Busy, InvalidInput, LauncherLost, SessionExpired, Unavailable
 from ledgence_worker.pool import StopReason
 from ledgence_worker.protocol import Outcome
+from ledgence_worker.stopping import CLOSING_SECONDS
 from ledgence_worker.worker import CLOSE_SECONDS, Worker
+from tests.faults.waiting import wait_until
 from tests.worker.fakes import FakePool, FakeTaskService, LostReply, make_settings, succeed
 
 
@@ -174,6 +176,21 @@ def test_second_signal_forces():
     assert run_worker(service, pool, play, grace_seconds=60) == 1
     assert pool.is_closed
     assert len(service.live) == 2
+
+
+def test_an_idle_worker_whose_service_is_away_gives_up_when_its_grace_is_over(caplog):
+    service, pool = FakeTaskService(), FakePool(2)
+    told: list[float] = []
+
+    def play() -> None:
+        service.wait_until(lambda: service.commands, "a request for work")
+        service.is_down = True
+        wait_until(lambda: "command=acquire" in caplog.text, "a request without an answer")
+        told.append(time.monotonic())
+        terminate()
+
+    assert run_worker(service, pool, play, grace_seconds=0.5, acquire_wait_seconds=0.01) == 1
+    assert 0.5 <= time.monotonic() - told[0] < CLOSING_SECONDS / 2
 
 
 def test_second_signal_ends_a_worker_whose_service_is_down():

@@ -32,6 +32,8 @@ class Channel:
         self._sequence = 0
         #: When the task service last answered, for the health page.
         self.answered_at = shared.clock.monotonic()
+        #: Whether the command that is out has failed to get an answer; read by other threads.
+        self.is_in_doubt = False
 
     def ask(self, *, capacity: int, wait_seconds: float = 0.0, settlements: tuple[Settlement, ...] = ()) -> Reply:
         """Send the next command and repeat it, the very same, until it is answered.
@@ -54,7 +56,7 @@ class Channel:
             try:
                 acquired = self._service.acquire(command)
             except Unavailable as error:
-                is_fate_unknown = True
+                is_fate_unknown = self.is_in_doubt = True
                 note_outage("acquire", tries, error)
             except (Busy, InvalidInput) as error:
                 # Bad input is refused before anything else, so the earlier sendings were refused as well.
@@ -74,6 +76,7 @@ class Channel:
 
     def _answered(self, acquired: Acquired, requested_at: float) -> Reply:
         self._sequence += 1
+        self.is_in_doubt = False
         self._patience.reset()
         self.answered_at = self._clock.monotonic()
         return Reply(acquired=acquired, since=requested_at + acquired.held_seconds)

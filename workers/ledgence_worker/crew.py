@@ -60,12 +60,19 @@ class Crew:
     def turn(self) -> bool:
         """Turn the main loop once; return whether to go on."""
         phase = self._shared.stopping.update(self._shared.clock.monotonic())
+        if phase is Phase.KILLING and self._is_asking_in_vain():
+            self._shared.stopping.force()
+            phase = Phase.FORCED
         if phase > self._phase:
             self._enter(phase)
         if self._is_done():
             return False
         self.loop.turn()
         return True
+
+    def _is_asking_in_vain(self) -> bool:
+        """Whether nothing is left to stop or to tell: only what became of a request for work, which nobody answers."""
+        return "acquirer" in self._busy and self._acquirer.channel.is_in_doubt and self._shared.slots.occupied == 0
 
     def _enter(self, phase: Phase) -> None:
         self._take_no_more()

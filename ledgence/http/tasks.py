@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
-from django.db.models import TextField
+from django.db.models import Func, IntegerField, TextField
 from django.db.models.functions import Cast
 
 from ledgence import sql
@@ -36,8 +36,9 @@ from ledgence_worker.errors import InvalidInput, NotFound
 #: Tasks in one page, and how many of the scope's are looked at for it.
 PAGE_MAX = 100
 WINDOW = 10_000
-#: Reports hold up to 50 KiB each.
+#: Attempts in one page, and the bytes of their reports after which it ends.
 ATTEMPTS_PAGE = 100
+ATTEMPTS_BYTES = 4 * 1024 * 1024
 #: Above every id.
 HIGHEST = str(UUID(int=2**128 - 1))
 
@@ -117,14 +118,26 @@ def attempts(request: Request) -> Reply:
     """List the attempts of a task."""
     task = _find(request)
     first = request.query.get("from", 1)
-    rows = list(
-        Attempt.objects.using(request.using)
-        .filter(task_id=task.pk, number__gte=first)
-        .order_by("number")
-        .values("number", "cause", "outcome", "claimed_at", "finished_at", "report")[: ATTEMPTS_PAGE + 1]
-    )
-    more = rows[ATTEMPTS_PAGE]["number"] if len(rows) > ATTEMPTS_PAGE else None
-    return answer(TaskAttempts(attempts=tuple(AttemptStatus(**r) for r in rows[:ATTEMPTS_PAGE]), next_number=more))
+    found = Attempt.objects.using(request.using).filter(task_id=task.pk, number__gte=first).order_by("number")
+    # Measured before they are fetched: a hundred of the largest are more than a process should hold for one caller.
+    size = Func(Cast("report", TextField()), function="octet_length", output_field=IntegerField())
+    numbers = _page(list(found.values_list("number", size)[:ATTEMPTS_PAGE]))
+    columns = ("number", "cause", "outcome", "claimed_at", "finished_at", "report")
+    rows = list(found.values(*columns)[: len(numbers)])
+    more = rows[-1]["number"] + 1 if rows and found.filter(number__gt=rows[-1]["number"]).exists() else None
+    return answer(TaskAttempts(attempts=tuple(AttemptStatus(**row) for row in rows), next_number=more))
+
+
+def _page(sizes: list[tuple[int, int | None]]) -> list[int]:
+    """Return the numbers of the attempts that one page holds: the first of them whatever its size."""
+    numbers: list[int] = []
+    room = ATTEMPTS_BYTES
+    for number, size in sizes:
+        room -= size or 0
+        if room < 0 and numbers:
+            break
+        numbers.append(number)
+    return numbers
 
 
 def list_tasks(request: Request) -> Reply:

@@ -6,7 +6,8 @@ from ledgence_worker.errors import InvalidInput
 
 DATA_BYTES: Final = 1024 * 1024
 RESULT_BYTES: Final = 8 * 1024 * 1024
-REPORT_BYTES: Final = 8 * 1024 * 1024
+#: What a worker keeps of output, traceback, message and classes, where each byte may take six in JSON, fits in it.
+REPORT_BYTES: Final = 512 * 1024
 #: A request over HTTP that carries one or more tasks to submit.
 SUBMIT_BYTES: Final = 4 * 1024 * 1024
 #: One that carries results: 8 MiB of JSON, which as text in JSON may take twice that, and reports.

@@ -10,7 +10,7 @@ from ledgence_worker.http_replies import read_answer
 from ledgence_worker.http_socket import SLOWEST
 from ledgence_worker.limits import JSON_DEPTH
 
-#: A page of a hundred attempts, whose reports hold 50 KiB each that as text in JSON may take six times that.
+#: More than any reply: a result of 8 MiB that as text in JSON may take six times that.
 REPLY_BYTES: Final = 64 * 1024 * 1024
 #: A result or a report may be 64 deep, inside a reply.
 REPLY_DEPTH: Final = JSON_DEPTH + 4

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 from ledgence.conf import get_settings
+from ledgence.housekeeping import Housekeeping
 from ledgence.http.body import Bodies, Body, Receive
 from ledgence.http.call import Call
 from ledgence.http.end_waits import EndWaits
@@ -21,7 +22,7 @@ from ledgence.service import DatabaseTaskService
 class Running:
     """Answers requests: made on the event loop, after the server has forked the process. Belongs to the loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, housekeeping: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._lanes = Lanes()
         self._kept = Kept()
@@ -32,6 +33,9 @@ class Running:
         self.parking = Parking({Topic.WORK: self.work_waits, Topic.END: self.end_waits}, self._lanes)
         if get_settings().hints:
             self._service.listen(self.work_waits.hear)
+        self._housekeeping = Housekeeping(get_settings().database) if housekeeping else None
+        if self._housekeeping is not None:
+            self._housekeeping.start()
 
     def call(self, head: Head) -> Call:
         """Begin to answer a request."""
@@ -87,4 +91,6 @@ class Running:
     async def close(self) -> None:
         """End the threads, and the connections."""
         self._lanes.close()
+        if self._housekeeping is not None:
+            await asyncio.to_thread(self._housekeeping.close)
         await asyncio.to_thread(self._service.close)

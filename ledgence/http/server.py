@@ -26,14 +26,15 @@ type Send = Callable[[Message], Awaitable[None]]
 type Application = Callable[..., Awaitable[None]]
 
 
-def wrap(application: Application) -> Application:
+def wrap(application: Application, *, housekeeping: bool = True) -> Application:
     """Return an ASGI application that is the task service under /ledgence/v1/ and ``application`` everywhere else.
 
     It has a few threads and database connections of its own, and none of the project's MIDDLEWARE. A request that waits
     holds neither. On SIGTERM and SIGINT every wait is answered at once. ``application`` sees no lifespan events:
-    Django takes none.
+    Django takes none. With ``housekeeping`` it also ends expired leases, as workers beside the database do: where all
+    workers are remote, nobody else would.
     """
-    server = Server()
+    server = Server(housekeeping=housekeeping)
 
     async def wrapped(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -55,15 +56,16 @@ def _path(scope: Message) -> str:
 class Server:
     """The task service of one process: started with its first request, and again if there is one after its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, housekeeping: bool) -> None:
         self.running: Running | None = None
+        self._has_housekeeping = housekeeping
         self._answering: set[Any] = set()
         self._hears_signals = False
 
     def _start(self) -> Running:
         """Make what belongs to this process: after the server has forked it."""
         if self.running is None:
-            self.running = Running()
+            self.running = Running(housekeeping=self._has_housekeeping)
             if not self._hears_signals:
                 self._hears_signals = True
                 call_before((signal.SIGTERM, signal.SIGINT), self._stop)

@@ -95,6 +95,7 @@ def serve_over_http() -> set[tuple[str, str]]:
     act_as("ledgence_web")
     assert settled(call("POST", f"{session}/settle", {"settlements": [owners[late] | end]})) == ""
     operate(call, done)
+    Housekeeping(USING).turn()
     for what in ("extend", "close"):
         call("POST", f"{session}/{what}")
     call("GET", f"{session}/drained")

@@ -57,6 +57,7 @@ def serving(
             *options,
         ]
         own = {"DATABASE_URL": database_url, "DEBUG": "true", "PYTHONPATH": f"{CHECKOUT}:{CHECKOUT / 'workers'}"}
+        own["LEDGENCE_HOUSEKEEPING"] = "off"
         process = subprocess.Popen(
             [*command, application],
             stdout=output,

@@ -100,7 +100,7 @@ class Site:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.reached: list[str] = []
-        self.application = wrap(self._next)
+        self.application = wrap(self._next, housekeeping=False)
         self._thread = threading.Thread(target=self.loop.run_forever, name="site")
         self._events: asyncio.Queue[str] = asyncio.Queue()
         self._told: asyncio.Queue[str] = asyncio.Queue()

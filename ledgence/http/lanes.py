@@ -25,6 +25,7 @@ class Lanes:
             lane: ThreadPoolExecutor(count, thread_name_prefix=f"ledgence-{lane}") for lane, count in THREADS.items()
         }
         self._counts = dict.fromkeys(THREADS, 0)
+        self._begun: set[asyncio.Future[Any]] = set()
         self._is_closed = False
 
     async def run[T](self, lane: Lane | None, function: Callable[[], T]) -> T:
@@ -40,15 +41,22 @@ class Lanes:
             raise Busy(f"{QUEUE_MAX} requests of this kind wait already; nothing was done. Send it again.")
         future = asyncio.get_running_loop().run_in_executor(self._pools[lane], function)
         self._counts[lane] += 1
+        self._begun.add(future)
         # Counted until the function ends: a caller that hangs up leaves its work behind.
-        future.add_done_callback(lambda _: self._leave(lane))
+        future.add_done_callback(lambda done: self._leave(lane, done))
         return await asyncio.shield(future)
 
-    def _leave(self, lane: Lane) -> None:
+    def _leave(self, lane: Lane, done: asyncio.Future[Any]) -> None:
         self._counts[lane] -= 1
+        self._begun.discard(done)
 
     def close(self) -> None:
         """End the threads when they have finished what stands before them."""
         self._is_closed = True
         for pool in self._pools.values():
             pool.shutdown(wait=False)
+
+    async def end(self, seconds: float) -> None:
+        """Wait up to so many seconds until everything has ended that was begun: its callers may be gone."""
+        if self._begun:
+            await asyncio.wait(self._begun, timeout=seconds)

@@ -88,9 +88,10 @@ class Running:
         self.work_waits.stop()
         self.end_waits.stop()
 
-    async def close(self) -> None:
-        """End the threads, and the connections."""
+    async def close(self, seconds: float) -> None:
+        """End the threads and the connections; what has begun has so many seconds to end before these are closed."""
         self._lanes.close()
+        await self._lanes.end(seconds)
         if self._housekeeping is not None:
             await asyncio.to_thread(self._housekeeping.close)
         await asyncio.to_thread(self._service.close)

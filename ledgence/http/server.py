@@ -92,9 +92,10 @@ class Server:
             return
         try:
             self.running.stop()
+            until = time.monotonic() + CLOSE_SECONDS
             if self._answering:
                 await asyncio.wait(self._answering, timeout=CLOSE_SECONDS)
-            await self.running.close()
+            await self.running.close(max(0.0, until - time.monotonic()))
         finally:
             self.running = None
 

@@ -101,6 +101,25 @@ def test_what_a_function_raises_reaches_its_caller() -> None:
     run(test)
 
 
+def test_what_has_begun_ends_before_the_lanes_do_though_its_caller_is_gone() -> None:
+    ended: list[bool] = []
+
+    async def test() -> None:
+        async with opened() as (made, gate):
+            caller = asyncio.ensure_future(made.run(Lane.WORK, lambda: ended.append(gate.wait())))
+            await asyncio.sleep(0)
+            caller.cancel()
+            made.close()
+            # Not for ever.
+            await made.end(0.01)
+            assert ended == []
+            gate.set()
+            await made.end(PATIENCE_SECONDS)
+            assert ended == [True]
+
+    run(test)
+
+
 def test_closed_lanes_are_busy() -> None:
     async def test() -> None:
         async with opened() as (made, _):

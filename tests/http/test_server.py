@@ -40,10 +40,10 @@ def test_it_answers_again_after_its_end(site: Site, scene: Scene) -> None:
 def test_requests_that_come_while_it_ends_are_busy(site: Site, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, close = threading.Event(), Running.close
 
-    async def close_slowly(self: Running) -> None:
+    async def close_slowly(self: Running, seconds: float) -> None:
         self._lanes.close()
         await asyncio.to_thread(gate.wait, 20)
-        await close(self)
+        await close(self, seconds)
 
     monkeypatch.setattr(Running, "close", close_slowly)
     ending = asyncio.run_coroutine_threadsafe(live(site, "shutdown"), site.loop)

@@ -7,7 +7,7 @@ WITH_DATABASE := $(BIN)/python -m ledgence_project.embedded run --
 
 # Tests wait more than they compute: they are spread over the cores, file by file, so that each file's servers and rows
 # are made once.
-SPREAD := -n logical --maxprocesses 8 --dist loadfile
+SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # What 'make test' leaves to 'make test-slow'.
 SLOW := slow or browser or broker or scale

@@ -10,6 +10,17 @@ from django.db import connection
 from django.test import TransactionTestCase
 from psycopg import sql
 
+#: What takes minutes: it begins first, so that no process works on it alone while the others have nothing left.
+LONGEST = ("tests/compat/", "tests/scale/", "tests/ledger/test_model.py", "tests/demo/")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the longest files begin first; the others keep their order, which is a random one."""
+    items.sort(
+        key=lambda item: next((n for n, path in enumerate(LONGEST) if item.nodeid.startswith(path)), len(LONGEST))
+    )
+
 
 @pytest.fixture
 def database_url(transactional_db: None) -> str:

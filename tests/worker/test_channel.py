@@ -1,4 +1,4 @@
-"""A channel: one sequence at a time, repeated unchanged while its fate is unknown."""
+"""A channel: one sequence at a time, repeated while its fate is unknown."""
 
 import pytest
 
@@ -45,6 +45,21 @@ def test_lost_reply_repeats_the_very_same_command_and_gets_the_recorded_answer(f
     fixture.service.submit(1)
     assert len(fixture.channel.ask(capacity=2).acquired.assignments) == 1
     assert fixture.service.commands[-1].sequence == 2
+
+
+def test_a_command_without_an_answer_is_repeated_without_its_wait(fixture):
+    # Otherwise the end of an outage would be known only when the wait is over.
+    fixture.service.faults["acquire"].extend([Unavailable("down"), Busy("full")])
+    fixture.service.submit(1)
+    assert len(fixture.channel.ask(capacity=1, wait_seconds=20).acquired.assignments) == 1
+    assert [(one.sequence, one.wait_seconds) for one in fixture.service.commands] == [(1, 20), (1, 0), (1, 0)]
+
+
+def test_a_command_that_was_busy_is_repeated_with_its_wait(fixture):
+    fixture.service.faults["acquire"].append(Busy("full"))
+    fixture.service.submit(1)
+    fixture.channel.ask(capacity=1, wait_seconds=20)
+    assert [one.wait_seconds for one in fixture.service.commands] == [20, 20]
 
 
 def test_since_is_when_the_answered_request_was_sent_plus_the_hold(fixture):

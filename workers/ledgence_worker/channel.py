@@ -1,6 +1,6 @@
-"""A channel of the worker's session: one Acquire in flight, repeated unchanged until its fate is known."""
+"""A channel of the worker's session: one Acquire in flight, repeated until its fate is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledgence_worker.errors import Busy, InvalidInput, Unavailable
 from ledgence_worker.patience import Forced, Patience, note_outage, note_recovery
@@ -36,7 +36,7 @@ class Channel:
         self.is_in_doubt = False
 
     def ask(self, *, capacity: int, wait_seconds: float = 0.0, settlements: tuple[Settlement, ...] = ()) -> Reply:
-        """Send the next command and repeat it, the very same, until it is answered.
+        """Send the next command and repeat it, the same but for its wait, until it is answered.
 
         Raises Undecided when the service refused settlements as Busy or InvalidInput and nothing of the command was
         carried out. After a lost reply that is not certain, so a Busy command is then repeated like any other. Raises
@@ -58,6 +58,9 @@ class Channel:
             except Unavailable as error:
                 is_fate_unknown = self.is_in_doubt = True
                 note_outage("acquire", tries, error)
+                # A wait is no part of what makes it the same command. Without one the answer comes as soon as it can,
+                # and the outage does not seem to go on for a wait longer.
+                command = replace(command, wait_seconds=0.0)
             except (Busy, InvalidInput) as error:
                 # Bad input is refused before anything else, so the earlier sendings were refused as well.
                 if settlements and (isinstance(error, InvalidInput) or not is_fate_unknown):

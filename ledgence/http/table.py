@@ -97,7 +97,7 @@ TASKS = (
         handler=tasks.result,
         roles=LOOK,
         reply=TaskResult,
-        query={"wait": parameters.number("How many seconds to wait for the end.", 0, limits.WAIT_SECONDS_MAX)},
+        query={"wait_seconds": parameters.number("How many seconds to wait for the end.", 0, limits.WAIT_SECONDS_MAX)},
         wait=tasks.wait_for_end,
     ),
     Endpoint(
@@ -109,8 +109,8 @@ TASKS = (
         roles=LOOK,
         reply=TaskAttempts,
         query={
-            "from": parameters.whole_number(
-                "The number of the first attempt to list; the next_number of the page before.", 1, INT_MAX
+            "cursor": parameters.whole_number(
+                "The number of the first attempt to list; the next_cursor of the page before.", 1, INT_MAX
             )
         },
     ),

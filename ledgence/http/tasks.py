@@ -110,14 +110,14 @@ def result(request: Request) -> Reply | None:
 
 def wait_for_end(request: Request) -> Wait | None:
     """Tell how long the request may wait for the task's end."""
-    seconds = request.query.get("wait", 0.0)
+    seconds = request.query.get("wait_seconds", 0.0)
     return Wait(seconds=seconds, topic=Topic.END, key=request.named) if seconds else None
 
 
 def attempts(request: Request) -> Reply:
     """List the attempts of a task."""
     task = _find(request)
-    first = request.query.get("from", 1)
+    first = request.query.get("cursor", 1)
     found = Attempt.objects.using(request.using).filter(task_id=task.pk, number__gte=first).order_by("number")
     # Measured before they are fetched: a hundred of the largest are more than a process should hold for one caller.
     size = Func(Cast("report", TextField()), function="octet_length", output_field=IntegerField())
@@ -125,7 +125,7 @@ def attempts(request: Request) -> Reply:
     columns = ("number", "cause", "outcome", "claimed_at", "finished_at", "report")
     rows = list(found.values(*columns)[: len(numbers)])
     more = rows[-1]["number"] + 1 if rows and found.filter(number__gt=rows[-1]["number"]).exists() else None
-    return answer(TaskAttempts(attempts=tuple(AttemptStatus(**row) for row in rows), next_number=more))
+    return answer(TaskAttempts(attempts=tuple(AttemptStatus(**row) for row in rows), next_cursor=more))
 
 
 def _page(sizes: list[tuple[int, int | None]]) -> list[int]:

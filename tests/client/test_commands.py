@@ -156,7 +156,7 @@ def test_every_spelling_of_an_id_is_sent_as_the_one() -> None:
         pytest.param(
             commands.submit_many([NewTaskBody(program="p", version="1")]), SubmittedTasks(tasks=()), id="submit_many"
         ),
-        pytest.param(commands.attempts(TASK, 100), TaskAttempts(attempts=(), next_number=100), id="attempts"),
+        pytest.param(commands.attempts(TASK, 100), TaskAttempts(attempts=(), next_cursor=100), id="attempts"),
         pytest.param(commands.list_tasks({}, TASK), TaskPage(tasks=(), next_cursor=TASK), id="list"),
     ],
 )
@@ -178,12 +178,12 @@ def test_pages_lead_to_the_next_one() -> None:
 
 def test_attempts_lead_to_the_next_page() -> None:
     first = commands.attempts(TASK)
-    assert first.request.path == f"/tasks/{TASK}/attempts?from=1"
+    assert first.request.path == f"/tasks/{TASK}/attempts?cursor=1"
     one = AttemptStatus(number=1, cause="submitted")
-    page = first.read(ok(TaskAttempts(attempts=(one,), next_number=2)))
+    page = first.read(ok(TaskAttempts(attempts=(one,), next_cursor=2)))
     assert page.items == (one,)
     assert page.next is not None
-    assert page.next.request.path == f"/tasks/{TASK}/attempts?from=2"
+    assert page.next.request.path == f"/tasks/{TASK}/attempts?cursor=2"
 
 
 def test_a_requeue_has_an_action_of_its_own_or_the_given_one() -> None:

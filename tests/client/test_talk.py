@@ -215,13 +215,13 @@ class TestWait:
     def test_asks_in_bounded_waits_until_the_end(self, world: World) -> None:
         ended = standing("succeeded", result={"total": 3})
         assert self.wait(world, 50.0, lambda n: (20.0, standing("active")) if n < 3 else (4.0, ended)) == {"total": 3}
-        assert self.asked(world) == ["wait=20.000", "wait=20.000", "wait=10.000"]
+        assert self.asked(world) == ["wait_seconds=20.000", "wait_seconds=20.000", "wait_seconds=10.000"]
         assert [sending.pause_seconds for sending in world.sent] == [0.0, 0.0, 0.0]
 
     def test_raises_not_finished_after_the_time_out(self, world: World) -> None:
         with pytest.raises(NotFinished, match=f"{TASK} is queued after 30 s"):
             self.wait(world, 30.0, lambda n: (20.0 if n == 1 else 10.0, standing("queued")))
-        assert self.asked(world) == ["wait=20.000", "wait=10.000"]
+        assert self.asked(world) == ["wait_seconds=20.000", "wait_seconds=10.000"]
 
     def test_without_time_looks_once(self, world: World) -> None:
         with pytest.raises(NotFinished):

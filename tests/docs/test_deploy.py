@@ -265,7 +265,7 @@ class Waiting:
         self._thread.start()
 
     def _wait(self) -> None:
-        self._answer = self._site.ask("GET", f"tasks/{self._task}/result?wait={WAIT_SECONDS_MAX:g}")
+        self._answer = self._site.ask("GET", f"tasks/{self._task}/result?wait_seconds={WAIT_SECONDS_MAX:g}")
         self._seconds = time.monotonic() - self._began
 
     def end(self) -> float:
@@ -305,7 +305,7 @@ def test_a_remote_worker_works_through_nginx_and_a_stop_answers_waits_at_once(si
     assert 0 < len(connections_to(worker.pid, site.port)) <= 4
     tasks = [site.submit("images.measure", "images", {"size": [n, 1]}) for n in range(40)]
     for task in tasks:
-        assert site.ask("GET", f"tasks/{task}/result?wait=20")[2]["state"] == "succeeded"
+        assert site.ask("GET", f"tasks/{task}/result?wait_seconds=20")[2]["state"] == "succeeded"
     assert 0 < database_connections() <= 2 * (sum(lanes.THREADS.values()) + 1)
     stop(worker)
     assert worker.returncode == 0

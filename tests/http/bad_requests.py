@@ -259,19 +259,19 @@ QUERIES = {
     "limit with a blank": get("tasks", "limit=+1"),
     "cursor that is no id": get("tasks", "cursor=1"),
     "cursor in capitals": get("tasks", "cursor=01A2295B-6675-71A8-B1AD-BC9E0A4DD915"),
-    "wait nan": get("tasks/{queued}/result", "wait=nan"),
-    "wait inf": get("tasks/{queued}/result", "wait=inf"),
-    "wait -1": get("tasks/{queued}/result", "wait=-1"),
-    "wait 20.1": get("tasks/{queued}/result", "wait=20.1"),
-    "wait with an underscore": get("tasks/{queued}/result", "wait=1_0"),
-    "from 0": get("tasks/{queued}/attempts", "from=0"),
-    "from 2^31": get("tasks/{queued}/attempts", "from=2147483648"),
+    "wait nan": get("tasks/{queued}/result", "wait_seconds=nan"),
+    "wait inf": get("tasks/{queued}/result", "wait_seconds=inf"),
+    "wait -1": get("tasks/{queued}/result", "wait_seconds=-1"),
+    "wait 20.1": get("tasks/{queued}/result", "wait_seconds=20.1"),
+    "wait with an underscore": get("tasks/{queued}/result", "wait_seconds=1_0"),
+    "attempts from 0": get("tasks/{queued}/attempts", "cursor=0"),
+    "attempts from 2^31": get("tasks/{queued}/attempts", "cursor=2147483648"),
 }
 
 OF_OTHERS = {
     "another tenant's task": get("tasks/{stranger_task}", problem=NOT_FOUND),
     "another tenant's result": get("tasks/{stranger_task}/result", problem=NOT_FOUND),
-    "another tenant's result with a wait": get("tasks/{stranger_task}/result", "wait=20", problem=NOT_FOUND),
+    "another tenant's result with a wait": get("tasks/{stranger_task}/result", "wait_seconds=20", problem=NOT_FOUND),
     "another tenant's attempts": get("tasks/{stranger_task}/attempts", problem=NOT_FOUND),
     "another tenant's task to cancel": Bad(problem=NOT_FOUND, path="tasks/{stranger_task}/cancel", headers={}),
     "another tenant's task to requeue": Bad(

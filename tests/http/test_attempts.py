@@ -31,9 +31,9 @@ def pages(site: Site, task: UUID) -> list[list[int]]:
     while True:
         page = site.ask("GET", f"tasks/{task}/attempts", query=query, token=token).assert_ok()
         found.append([attempt["number"] for attempt in page["attempts"]])
-        if "next_number" not in page:
+        if "next_cursor" not in page:
             return found
-        query = f"from={page['next_number']}"
+        query = f"cursor={page['next_cursor']}"
 
 
 def test_a_page_ends_by_number_and_by_the_bytes_of_its_reports(

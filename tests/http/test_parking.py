@@ -250,7 +250,10 @@ def test_a_wait_for_a_result_ends_with_the_task_or_its_time(ending: str, site: S
     active, queued = scene.active, scene.queued
     task = active.task_id if ending == "settled" else queued
     caller = site.begin(
-        "GET", f"tasks/{task}/result", query="wait=0.4" if ending == "timed out" else "wait=20", token=scene.token
+        "GET",
+        f"tasks/{task}/result",
+        query="wait_seconds=0.4" if ending == "timed out" else "wait_seconds=20",
+        token=scene.token,
     )
     waiting(site, 1)
     began = time.monotonic()
@@ -276,7 +279,9 @@ def test_when_the_process_stops_every_wait_is_answered_at_once(token: str) -> No
         remotes = [Remote(site, token) for _ in range(30)]
         callers = [remote.begin() for remote in remotes]
         task = submit_task(run_after=None, queue="elsewhere", tenant="other")
-        callers.append(site.begin("GET", f"tasks/{task}/result", query="wait=20", token=make_token(tenant="other")))
+        callers.append(
+            site.begin("GET", f"tasks/{task}/result", query="wait_seconds=20", token=make_token(tenant="other"))
+        )
         waiting(site, 31)
         began = time.monotonic()
     answers = [caller.answer() for caller in callers]
@@ -335,7 +340,7 @@ def test_a_result_that_is_there_is_told_at_once_though_others_look_for_work(site
         callers = [remote.begin() for remote in remotes]
         wait_until(lambda: running(site).parking.count == 4, "four that look or stand in line")
         began = time.monotonic()
-        answer = site.ask("GET", path, query="wait=20", token=scene.token)
+        answer = site.ask("GET", path, query="wait_seconds=20", token=scene.token)
         assert answer.assert_ok()["state"] == "cancelled"
         assert time.monotonic() - began < HINT_SECONDS
     for caller in callers:
@@ -351,7 +356,7 @@ def test_what_this_process_ends_is_told_to_who_waits_for_it_at_once(
     if ending == "release":
         # Without this it would be queued again.
         cancel([task], using=USING)
-    caller = site.begin("GET", f"tasks/{task}/result", query="wait=20", token=scene.token)
+    caller = site.begin("GET", f"tasks/{task}/result", query="wait_seconds=20", token=scene.token)
     waiting(site, 1)
     path, body = {
         "settle": (f"sessions/{scene.session}/settle", {"settlements": [settlement(scene.active)]}),

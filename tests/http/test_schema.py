@@ -63,8 +63,8 @@ def known(case: Any, name: str, scene: Scene) -> None:
     if case.path_parameters:
         case.path_parameters["id"] = path_of(ENDPOINT[name], scene).split("/")[1]
     case.body = whole(case.body)
-    if case.query and "wait" in case.query:
-        case.query["wait"] = min(case.query["wait"], 0.1)
+    if case.query and "wait_seconds" in case.query:
+        case.query["wait_seconds"] = min(case.query["wait_seconds"], 0.1)
     if isinstance(case.body, dict) and "wait_seconds" in case.body:
         case.body["wait_seconds"] = min(case.body["wait_seconds"], 0.1)
     for task in case.body.get("tasks", [case.body]) if isinstance(case.body, dict) else []:

@@ -34,7 +34,7 @@ def test_it_answers_again_after_its_end(site: Site, scene: Scene) -> None:
     for _ in range(2):
         site.run(live(site, "shutdown"))
         site.ask("GET", f"tasks/{scene.queued}", token=scene.token).assert_ok()
-        site.ask("GET", f"tasks/{scene.queued}/result", query="wait=0.1", token=scene.token).assert_ok()
+        site.ask("GET", f"tasks/{scene.queued}/result", query="wait_seconds=0.1", token=scene.token).assert_ok()
 
 
 def test_requests_that_come_while_it_ends_are_busy(site: Site, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def ask(client: Client, method: str, path: str, document: Any = None, *, token: 
 @pytest.mark.parametrize("wait", [0, 0.3, 1, 20])
 def test_a_wait_is_cut_to_a_second_and_the_reply_says_so(wait: float, client: Client, scene: Scene) -> None:
     began = time.monotonic()
-    reply = ask(client, "GET", f"tasks/{scene.queued}/result", token=scene.token, query=f"wait={wait}")
+    reply = ask(client, "GET", f"tasks/{scene.queued}/result", token=scene.token, query=f"wait_seconds={wait}")
     assert reply.json()["state"] == "queued"
     expected = min(wait, 1.0)
     assert expected <= time.monotonic() - began < expected + 1

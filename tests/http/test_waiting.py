@@ -132,7 +132,7 @@ def test_a_wait_for_a_result_at_one_server_ends_with_a_settlement_at_another(
 ) -> None:
     first, second = pair
     with Connection(first.port) as waiting:
-        waiting.begin("GET", f"tasks/{scene.active.task_id}/result", query="wait=20", token=scene.token)
+        waiting.begin("GET", f"tasks/{scene.active.task_id}/result", query="wait_seconds=20", token=scene.token)
         time.sleep(0.2)
         path, body = f"sessions/{scene.session}/settle", {"settlements": [settlement(scene.active, result="7")]}
         ask(second.port, "POST", path, body, token=scene.token).assert_ok()

@@ -52,7 +52,7 @@ def test_its_services_run_a_task_and_stop(services: Services) -> None:
         services.start(name)
     _, token = issue(name="tests", roles=[Role.SUBMIT], tenant="default", namespace="default", using="default")
     task = ask(f"{services.web}/ledgence/v1/tasks", token, {"program": "noop", "version": "1", "queue": "bench"})
-    result = ask(f"{services.web}/ledgence/v1/tasks/{task['id']}/result?wait=20", token)
+    result = ask(f"{services.web}/ledgence/v1/tasks/{task['id']}/result?wait_seconds=20", token)
     assert result == {"id": task["id"], "state": "succeeded", "result": None}
     assert {name: services.stop(name) for name in ("worker", "housekeeping", "web")} == {
         "worker": 0,

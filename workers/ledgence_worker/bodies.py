@@ -113,10 +113,10 @@ class AttemptStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAttempts:
-    """Attempts of a task, first to last. ``next_number`` is where the next page begins; null after the last one."""
+    """Attempts of a task, first to last. ``next_cursor`` is where the next page begins; null after the last one."""
 
     attempts: tuple[AttemptStatus, ...]
-    next_number: int | None = None
+    next_cursor: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

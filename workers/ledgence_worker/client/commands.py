@@ -106,7 +106,7 @@ def get(task_id: UUID | str) -> Call[TaskStatus]:
 def result(task_id: UUID | str, *, raw: bool, wait_seconds: float = 0.0) -> Call[TaskResult]:
     """Ask for a task's result, which the service may wait for, up to WAIT_SECONDS_MAX."""
     task = _task_id(task_id)
-    path = f"/tasks/{task}/result" + (f"?wait={wait_seconds:.3f}" if wait_seconds else "")
+    path = f"/tasks/{task}/result" + (f"?wait_seconds={wait_seconds:.3f}" if wait_seconds else "")
     request = Request(method="GET", path=path)
     return Call(request=request, read=read_result(task, raw=raw), wait_seconds=wait_seconds)
 
@@ -117,11 +117,11 @@ def attempts(task_id: UUID | str, first: int = 1) -> Call[Page[AttemptStatus]]:
 
     def read(answer: Answer) -> Page[AttemptStatus]:
         page = read_as(TaskAttempts)(answer)
-        number = page.next_number
+        number = page.next_cursor
         expect(number is None or number > first, "a page further on")
         return Page(items=page.attempts, next=None if number is None else attempts(task, number))
 
-    return Call(request=Request(method="GET", path=f"/tasks/{task}/attempts?from={first}"), read=read)
+    return Call(request=Request(method="GET", path=f"/tasks/{task}/attempts?cursor={first}"), read=read)
 
 
 def list_tasks(only: TaskFilter, cursor: UUID | None = None) -> Call[Page[TaskStatus]]:

@@ -42,7 +42,7 @@ PROBLEMS: Final = (
     Problem("out_of_order", 409, OutOfOrder, "The sequence is neither the channel's last nor its next one."),
     Problem("external_dispatch_required", 409, ExternalDispatchRequired, "The queue's work comes through a broker."),
     Problem("session_expired", 410, SessionExpired, "The worker session is closed or over."),
-    Problem("busy", 429, Busy, "Nothing was done; send the same request again.", (409,)),
+    Problem("busy", 429, Busy, "Nothing was done; send the same request again."),
     Problem("unavailable", 503, Unavailable, "Whether it was done is unknown; send the same request again.", (408,)),
 )
 BY_CODE: Final = {problem.code: problem for problem in PROBLEMS}

@@ -2,22 +2,13 @@
 
 from typing import Any, Final
 
+from ledgence.http.limits import BATCH_MAX, BIGINT_MAX, ENTRY_POINT_MAX, INT_MAX, NAMES_MAX, TASKS_MAX
 from ledgence.models import Attempt, State
 from ledgence.operations.channels import CHANNEL_MAX
 from ledgence_worker import limits
 from ledgence_worker.programs import ATTEMPTS_MAX, BACKOFF_SECONDS_MAX
 
 type Schema = dict[str, Any]
-
-#: How many tasks one request submits.
-TASKS_MAX: Final = 1000
-#: A worker has as many attempts as processes; twice that leaves room for a replay beside what is new.
-BATCH_MAX: Final = 2 * limits.CONCURRENCY_MAX
-#: How many queues, and how many programs, a session may name.
-NAMES_MAX: Final = 10_000
-ENTRY_POINT_MAX: Final = 512
-INT_MAX: Final = 2**31 - 1
-BIGINT_MAX: Final = 2**63 - 1
 
 # The formats of the API's own say what no pattern does.
 IDENTIFIER: Final[Schema] = {

@@ -10,8 +10,9 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from ledgence.http.descriptions import BIGINT_MAX, COUNTS, RULES, TIME, VALUES, Schema
+from ledgence.http.descriptions import COUNTS, RULES, TIME, VALUES, Schema
 from ledgence.http.endpoint import Endpoint, Reply
+from ledgence.http.limits import BIGINT_MAX
 from ledgence_worker.problems import MEDIA_TYPE, PROBLEMS
 from ledgence_worker.programs import Unset
 

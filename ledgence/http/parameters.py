@@ -12,7 +12,7 @@ from ledgence_worker.identifiers import check_identifier
 # As JSON has them: float() and int() take digits of every script, underscores, blanks and words as well.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,20})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
 WHOLE = re.compile("-?(?:0|[1-9][0-9]{0,18})")
-UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID_TEXT = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +79,9 @@ def uuid(about: str) -> Parameter:
     """Describe a parameter that is a UUID in its one spelling; its value is text."""
 
     def read(value: str, place: str) -> str:
-        if not UUID.fullmatch(value):
+        if not UUID_TEXT.fullmatch(value):
             raise InvalidInput(f"{place} must be a UUID in lower case with hyphens, not {value[:40]!r}.")
         return value
 
-    schema = {"type": "string", "format": "uuid", "pattern": f"^{UUID.pattern}$"}
+    schema = {"type": "string", "format": "uuid", "pattern": f"^{UUID_TEXT.pattern}$"}
     return Parameter(about=about, schema=schema, read=read)

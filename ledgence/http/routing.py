@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ledgence.http.endpoint import Endpoint
 from ledgence.http.openapi import describe
-from ledgence.http.parameters import UUID as ID
+from ledgence.http.parameters import UUID_TEXT
 from ledgence.http.replies import Refused
 from ledgence.http.table import ENDPOINTS
 
@@ -64,7 +64,7 @@ def check_size(head: Head, size: int) -> None:
 
 def _route(method: str, path: str) -> tuple[Endpoint, UUID | None]:
     words = path.split("/")
-    id = UUID(words[1]) if len(words) > 1 and ID.fullmatch(words[1]) else None
+    id = UUID(words[1]) if len(words) > 1 and UUID_TEXT.fullmatch(words[1]) else None
     if id is not None:
         words[1] = "{id}"
     elif "{id}" in words:

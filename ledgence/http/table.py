@@ -1,8 +1,8 @@
 """Every endpoint of the task service: what it is called, who may call it, and what goes in and out."""
 
 from ledgence.http import health, parameters, tasks, work
-from ledgence.http.descriptions import INT_MAX
 from ledgence.http.endpoint import Endpoint, Lane, SessionUse
+from ledgence.http.limits import INT_MAX, PAGE_MAX
 from ledgence.models import State
 from ledgence.tokens import Role
 from ledgence_worker import limits
@@ -77,7 +77,7 @@ TASKS = (
             "idempotency_key": parameters.text("Only the task with this idempotency key."),
             "correlation_key": parameters.text("Only tasks with this correlation key."),
             "cursor": parameters.uuid("The next_cursor of the page before."),
-            "limit": parameters.whole_number("How many tasks at most.", 1, tasks.PAGE_MAX),
+            "limit": parameters.whole_number("How many tasks at most.", 1, PAGE_MAX),
         },
     ),
     Endpoint(

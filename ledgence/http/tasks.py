@@ -11,8 +11,8 @@ from ledgence import sql
 from ledgence.api import submit_many
 from ledgence.conf import get_settings
 from ledgence.handle import last_error
-from ledgence.http.descriptions import INT_MAX, TASKS_MAX
 from ledgence.http.endpoint import Reply, Request, Topic, Wait, answer
+from ledgence.http.limits import ATTEMPTS_BYTES, ATTEMPTS_PAGE, INT_MAX, PAGE_MAX, TASKS_MAX, WINDOW
 from ledgence.models import Attempt, State, Task
 from ledgence.new_task import NewTask
 from ledgence.operations.actions import Operator
@@ -33,12 +33,6 @@ from ledgence_worker.bodies import (
 )
 from ledgence_worker.errors import InvalidInput, NotFound
 
-#: Tasks in one page, and how many of the scope's are looked at for it.
-PAGE_MAX = 100
-WINDOW = 10_000
-#: Attempts in one page, and the bytes of their reports after which it ends.
-ATTEMPTS_PAGE = 100
-ATTEMPTS_BYTES = 4 * 1024 * 1024
 #: Above every id.
 HIGHEST = str(UUID(int=2**128 - 1))
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from ledgence.http.descriptions import BATCH_MAX, ENTRY_POINT_MAX, INT_MAX, NAMES_MAX
 from ledgence.http.endpoint import Reply, Request, Topic, Wait, answer
+from ledgence.http.limits import BATCH_MAX, CAPACITY_MAX, ENTRY_POINT_MAX, INT_MAX, NAMES_MAX
 from ledgence.operations.acquire import check_acquire
 from ledgence.operations.authorize import authorize
 from ledgence_worker import limits
@@ -20,9 +20,6 @@ from ledgence_worker.bodies import (
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.identifiers import check_identifier
 from ledgence_worker.protocol import Acquire, CatalogueEntry, OpenSession, Owner, Settlement
-
-#: How many assignments one reply holds, each with up to 1 MiB of data: whoever has more room asks again.
-CAPACITY_MAX = 32
 
 
 def open_session(request: Request) -> Reply:

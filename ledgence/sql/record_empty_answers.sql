@@ -1,7 +1,7 @@
 -- Records for many channels at once that their next command was answered with nothing, where that is the next command of
 -- an open session; tells which. The others are answered one by one, with what is wrong.
--- Locks: the channels in their order, skipping those that a command holds. Index: ledgence_channel_number.
--- Not the ORM: arrays, and a lock in order.
+-- Locks: the channels, in no order that matters: those that a command holds are skipped, never waited for.
+-- Index: ledgence_channel_number. Not the ORM: arrays, and locks that are skipped.
 with asked as materialized (
     select * from unnest(%(sessions)s::uuid[], %(channels)s::int[], %(sequences)s::bigint[])
         asked(session_id, number, sequence)
@@ -14,7 +14,6 @@ held as materialized (
         where c.session_id = a.session_id and c.number = a.number and c.sequence = a.sequence - 1
         for no key update skip locked
     ) c
-    order by a.session_id, a.number
 )
 update ledgence_channel c
 set sequence = h.sequence, tasks = '{}', attempts = '{}', answered_at = clock_timestamp()

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ledgence.http import body, descriptions, lanes, parking, tasks, views, work
+from ledgence.http import body, lanes, parking, views
+from ledgence.http import limits as http_limits
 from ledgence.http.call import DEPTH, QUERY_BYTES
 from ledgence.http.endpoint import Reply
 from ledgence.http.openapi import describe
@@ -68,19 +69,19 @@ def test_every_limit_of_a_request_is_the_codes() -> None:
         body.BODY_SECONDS,
         QUERY_BYTES,
         DEPTH,
-        descriptions.TASKS_MAX,
-        descriptions.BATCH_MAX,
-        work.CAPACITY_MAX,
+        http_limits.TASKS_MAX,
+        http_limits.BATCH_MAX,
+        http_limits.CAPACITY_MAX,
         limits.WAIT_SECONDS_MAX,
         views.WAIT_SECONDS_MAX,
         parking.WAITS_MAX,
         lanes.QUEUE_MAX,
         body.HELD_BYTES_MAX,
-        tasks.PAGE_MAX,
-        tasks.ATTEMPTS_PAGE,
+        http_limits.PAGE_MAX,
+        http_limits.ATTEMPTS_PAGE,
     ]
     text = PAGE.read_text()
-    assert f"looks at {tasks.WINDOW:,} tasks" in text
+    assert f"looks at {http_limits.WINDOW:,} tasks" in text
     assert f"takes {parking.WAITS_MAX:,} of them" in text
     assert f"more than {body.SMALL_BYTES // 1024} KiB" in text
 

@@ -7,7 +7,8 @@ from uuid import uuid4
 import pytest
 
 from ledgence import sql
-from ledgence.http.tasks import HIGHEST, PAGE_MAX, WINDOW
+from ledgence.http.limits import PAGE_MAX, WINDOW
+from ledgence.http.tasks import HIGHEST
 from tests.ledger.actors import USING, Worker, execute, submit_task, submit_tasks
 from tests.scale.connecting import WorkerConnection
 from tests.scale.explaining import GROWING, Explained, explained

@@ -17,7 +17,7 @@ from ledgence_worker.protocol import OpenSession
 
 #: A key and a certificate for 127.0.0.1, made for tests alone, which nobody trusts.
 PEM = Path(__file__).parents[1] / "client" / "loopback.pem"
-PAGE = b"HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nno"
+PAGE = b"HTTP/1.1 %s\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno"
 COMMAND = OpenSession(
     session_id=UUID(int=1),
     name="tests",
@@ -50,6 +50,10 @@ def listening(answer: bytes = b"", *, is_secure: bool = False) -> Iterator[int]:
                 ):
                     talking.recv(65536)
                     talking.sendall(answer)
+                    # Closed with something unread, the answer could be lost on its way.
+                    talking.shutdown(socket.SHUT_WR)
+                    while talking.recv(65536):
+                        pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener,), daemon=True)

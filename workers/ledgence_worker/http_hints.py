@@ -19,7 +19,7 @@ def hint_of(error: Unavailable, address: Address) -> str:
             )
         case ssl.SSLError():
             return "what listens there may speak http without TLS: look at scheme and port of --server"
-        case HTTPException() | ConnectionResetError() if not address.is_secure:
+        case HTTPException() | ConnectionResetError() | BrokenPipeError() if not address.is_secure:
             return "what listens there may speak https: look at scheme and port of --server"
         case _:
             return "look at host and port of --server, and whether the task service is served there"

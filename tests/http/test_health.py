@@ -9,6 +9,7 @@ from ledgence.http.endpoint import Request
 from ledgence.http.health import ready
 from ledgence.operations.expire import expire
 from ledgence.service import DatabaseTaskService
+from ledgence.worker_connections import RequestConnections
 from tests.http.scene import Scene
 from tests.ledger.actors import USING, execute
 from tests.ledger.rivals import Rival
@@ -16,7 +17,8 @@ from tests.ledger.rivals import Rival
 
 def reasons() -> list[str]:
     """Ask anew: over HTTP an answer is kept for a second."""
-    reply = ready(Request(service=DatabaseTaskService(USING, listen=False), scope=None))
+    service = DatabaseTaskService(USING, listen=False, connections=RequestConnections(USING))
+    reply = ready(Request(service=service, scope=None))
     document = json.loads(reply.body)
     found: list[str] = document.get("reasons", [])
     assert (reply.status, document["status"]) == ((503, "not ready") if found else (200, "ready"))

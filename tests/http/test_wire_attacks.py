@@ -125,7 +125,8 @@ def test_a_hundred_large_bodies_without_a_token_cost_no_memory(server: Server) -
         for answer in answers:
             peak = max(peak, worker.memory_info().rss)
             answer.assert_problem(401, "unauthenticated")
-    assert peak - before < 50 * MIB
+    # Together they are 2,000 MiB; what is left is the server's own buffers.
+    assert peak - before < 150 * MIB
 
 
 def worker_of(server: Server) -> psutil.Process:

@@ -1,6 +1,7 @@
 -- Reads the assignments that a channel recorded, for a repeated command: those whose lease is live with its authority as
 -- it is now, the others without a lease. Locks: nothing. Index: ledgence_attempt_number and primary keys.
--- A lease is found by its key before its expiry is compared, or the index on expiry would do for it while tables are empty.
+-- Task and lease are found by their keys, one probe each: while tables are empty, a plan could begin with the index of a
+-- queue's tasks, or of expiry, and keep to it.
 -- Not the ORM: pairs as arrays, and the clock.
 with clock as materialized (select clock_timestamp() as now)
 select a.task_id, a.number, a.token, a.cause, t.tenant, t.namespace, q.name, p.name, p.version, t.data::text,
@@ -15,7 +16,7 @@ from clock c, unnest(%(tasks)s::uuid[], %(attempts)s::int[]) with ordinality r(t
 cross join lateral (
     select * from ledgence_attempt where task_id = r.task_id and number = r.number and session_id = %(session)s limit 1
 ) a
-join ledgence_task t on t.id = a.task_id
+cross join lateral (select * from ledgence_task where id = a.task_id limit 1) t
 join ledgence_policy y on y.id = t.policy_id
 join ledgence_queue q on q.id = t.queue_id
 join ledgence_program p on p.id = t.program_id

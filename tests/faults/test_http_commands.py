@@ -23,7 +23,6 @@ from ledgence_worker.protocol import (
     OpenSession,
     Outcome,
     RenewStatus,
-    Report,
     Settlement,
     SettleStatus,
 )
@@ -190,21 +189,21 @@ def test_ends_are_settled_once(remote: RemoteSite, caller: Caller, fault: Fault)
     assert [remote.ends(task) for task in tasks] == [[(1, "failed")]] * 3
 
 
-def test_ends_that_are_too_large_together_are_refused_and_settled_one_by_one(
-    remote: RemoteSite, caller: Caller
-) -> None:
+def test_ends_that_are_too_large_together_are_refused_with_nothing_settled(remote: RemoteSite, caller: Caller) -> None:
     submit(remote)
-    # What programs print may be of characters that take three bytes each.
-    report = Report(output="\u65e5" * (7 * 1024 * 1024 // 3))
-    ends = [replace(fail(one), report=report) for one in caller.open().take()]
+    # A batch counts the characters of its results, and these take three bytes each.
+    result = '"' + "\u65e5" * (7 * 1024 * 1024 // 3) + '"'
+    taken = caller.open().take()
+    ends = [replace(fail(one), outcome=Outcome.SUCCEEDED, result=result) for one in taken]
     with closing(HttpTaskService(remote.server_url, remote.token)) as service:
         # Told at once and not as a doubt, which would be repeated for ever.
         with pytest.raises(InvalidInput, match=f"at most {limits.SETTLE_BYTES}"):
             service.settle(caller.session_id, ends)
         with pytest.raises(InvalidInput, match=f"at most {limits.SETTLE_BYTES}"):
             service.acquire(caller.next(*ends))
-        for end in ends:
-            [answer] = service.settle(caller.session_id, [end])
+        # Nothing of them was settled. No program ran here, so what is told now is a failure.
+        for one in taken:
+            [answer] = service.settle(caller.session_id, [fail(one)])
             assert answer.status is SettleStatus.ACCEPTED
 
 

@@ -26,7 +26,7 @@ from ledgence_worker.protocol import Outcome
 from tests.docs.reading import DOCS, blocks
 from tests.ledger.actors import PROGRAM, USING, VERSION, Worker, execute, expire_leases, raised, submit_task
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.process]
 
 [GRANTS] = [block.text for block in blocks(DOCS / "deploy.md") if block.language == "sql"]
 OPERATIONS = [block.text for block in blocks(DOCS / "operations.md") if block.language == "sql"]

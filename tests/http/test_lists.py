@@ -13,6 +13,8 @@ from tests.http.scene import make_token
 from tests.http.site import Site
 from tests.ledger.actors import USING, Worker, submit_task, submit_tasks
 
+pytestmark = pytest.mark.process
+
 
 class Shelf:
     """Tasks in every state, in two queues, of two programs, beside those of another tenant."""

@@ -38,6 +38,8 @@ SPOILERS: tuple[Any, ...] = (
     {"a": 1},
 )
 
+pytestmark = pytest.mark.process
+
 
 def as_json(document: Any) -> dict[str, Any]:
     return {"body": json.dumps(document).encode(), "headers": JSON}

@@ -19,6 +19,8 @@ from tests.http.scene import Scene, make_token, new_session, owner, settlement
 from tests.http.site import Answer, Caller, Site
 from tests.ledger.actors import USING, assert_audit_clean, attempts_of, execute, state_of, submit_task, submit_tasks
 
+pytestmark = pytest.mark.process
+
 #: What a hint needs, on a machine that has other things to do; a poll takes up to a second.
 HINT_SECONDS = 0.7
 POLL_SECONDS = 1.2

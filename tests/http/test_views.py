@@ -17,7 +17,7 @@ from tests.http.requests import acquisition
 from tests.http.scene import Scene, make_token, new_task, settlement
 from tests.ledger.actors import state_of, submit_task
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.process]
 
 
 def ask(client: Client, method: str, path: str, document: Any = None, *, token: str, query: str = "") -> Any:

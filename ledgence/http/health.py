@@ -10,7 +10,7 @@ from ledgence_worker.errors import LedgenceError
 
 logger = logging.getLogger("ledgence.http")
 
-START = "start manage.py ledgence_recover, or a worker with a database"
+START = "start manage.py ledgence_recover or a worker with a database, or wrap the ASGI application"
 
 
 def live(request: Request) -> Reply:

@@ -28,7 +28,8 @@ def reasons() -> list[str]:
 def test_it_is_not_ready_until_somebody_has_kept_house(scene: Scene) -> None:
     execute("delete from ledgence_housekeepingturn")
     assert reasons() == [
-        "housekeeping: nobody has ever run it; start manage.py ledgence_recover, or a worker with a database"
+        "housekeeping: nobody has ever run it; start manage.py ledgence_recover or a worker with a database, "
+        "or wrap the ASGI application"
     ]
     record_turn(using=USING)
     assert reasons() == []

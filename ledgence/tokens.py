@@ -17,10 +17,10 @@ from ledgence import sql
 from ledgence.models import ApiToken, Role
 from ledgence.token_cache import TokenCache
 from ledgence.transitions import transition
-from ledgence_worker.errors import Busy, Forbidden, InvalidInput, NotFound, Unauthenticated
+from ledgence_worker.errors import Busy, Forbidden, InvalidInput, Unauthenticated
 from ledgence_worker.identifiers import check_identifier
 
-__all__ = ["Role", "Scope", "authenticate", "issue", "revoke"]
+__all__ = ["Role", "Scope", "authenticate", "issue"]
 
 logger = logging.getLogger("ledgence.tokens")
 
@@ -110,20 +110,6 @@ def issue(
     token = ApiToken.objects.using(using).get(pk=rows[0][0])
     logger.info("token issued token_id=%s public_id=%s", token.pk, token.public_id)
     return token, f"ldg_{token.public_id}_{secret}"
-
-
-def revoke(token: int | str, *, using: str) -> bool:
-    """Revoke a token, by its id or its public id; False if it was revoked before, which stays as it was.
-
-    Processes that have just used it refuse it within TokenCache's second. Raises NotFound.
-    """
-    column = "pk" if isinstance(token, int) else "public_id"
-    found = ApiToken.objects.using(using).filter(**{column: token}).values_list("public_id", flat=True).first()
-    if found is None:
-        raise NotFound(f"There is no API token {token!r}; nothing was revoked.")
-    is_revoked = bool(sql.run("revoke_tokens", using, {"public_ids": [found]}))
-    logger.info("token revoked public_id=%s was_valid=%s", found, is_revoked)
-    return is_revoked
 
 
 @sensitive_variables()

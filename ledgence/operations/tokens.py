@@ -1,5 +1,6 @@
 """What operators do to API tokens: issue and revoke. Each is recorded with who and why, and never with the secret."""
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
@@ -11,6 +12,8 @@ from ledgence.models import ApiToken, OperatorAction, Role
 from ledgence.operations.actions import Answers, Operator, record
 from ledgence.tokens import issue
 from ledgence_worker.errors import Conflict
+
+logger = logging.getLogger("ledgence.tokens")
 
 Kind = OperatorAction.Kind
 
@@ -68,6 +71,8 @@ def revoke_by_operator(tokens: Iterable[int], operator: Operator, *, using: str)
     def decide() -> Answers:
         revoked = {row[0] for row in sql.run("revoke_tokens", using, {"public_ids": sorted(found.values())})}
         answers = dict.fromkeys(targets, "not_found") | dict.fromkeys(found.values(), "already")
+        for public_id in sorted(revoked):
+            logger.info("token revoked public_id=%s", public_id)
         return answers | dict.fromkeys(revoked, "revoked")
 
     return record(operator, Kind.REVOKE_TOKEN, dict.fromkeys(targets), decide, using=using)

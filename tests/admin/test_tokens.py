@@ -16,6 +16,7 @@ from tests.admin.conftest import OPERATIONS, VIEWED, make_client
 from tests.admin.test_actions import REASON, carry_out
 from tests.admin.test_pages import page_of, shown
 from tests.ledger.actors import USING, execute
+from tests.ledger.tokens import revoke
 
 pytestmark = pytest.mark.django_db
 
@@ -186,7 +187,7 @@ def test_filters_and_search_find_tokens(op: Client) -> None:
     execute(
         "update ledgence_apitoken set created_at = now() - interval '1 h', expires_at = now() where id = %s", [over.pk]
     )
-    tokens.revoke(make("gone").pk, using=USING)
+    revoke(make("gone").pk)
     assert names_on(op) == ["gone", "over", "both", "worker"]
     assert names_on(op, state="active") == ["both", "worker"]
     assert names_on(op, state="expired") == ["over"]

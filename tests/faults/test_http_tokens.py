@@ -7,10 +7,11 @@ import pytest
 
 from ledgence.models import State, WorkerSession
 from ledgence.operations.sessions import close_session
-from ledgence.tokens import Role, revoke
+from ledgence.tokens import Role
 from ledgence_worker.stopping import ExitCode
 from tests.faults.remote_site import RemoteSite
 from tests.faults.site import SHORT_LEASE_SECONDS, short_lease
+from tests.ledger.tokens import revoke
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -2,65 +2,29 @@
 
 import hmac
 import logging
-import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from subprocess import PIPE
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ledgence import token_cache, tokens
+from ledgence import tokens
 from ledgence.models import ApiToken
-from ledgence.token_cache import TokenCache
-from ledgence.tokens import Role, Scope, authenticate, issue, revoke
-from ledgence_project.embedded.environment import CHECKOUT
-from ledgence_worker.errors import Forbidden, InvalidInput, LedgenceError, NotFound, Unauthenticated
+from ledgence.tokens import Role, Scope, authenticate
+from ledgence_worker.errors import Forbidden, InvalidInput, LedgenceError, Unauthenticated
 from tests.ledger.actors import USING, execute
 from tests.ledger.frozen import MICROSECOND, FrozenClock
+from tests.ledger.tokens import ask, forget, make_token, refusal_of, revoke
+
+pytestmark = pytest.mark.usefixtures("process_clock")
 
 SOON = timedelta(days=1)
-
-
-def make_token(**options: Any) -> tuple[ApiToken, str]:
-    terms: dict[str, Any] = {"name": "ci", "roles": [Role.SUBMIT], "tenant": "t", "namespace": "n", "using": USING}
-    return issue(**terms | options)
-
-
-def ask(text: str) -> Scope:
-    return authenticate(f"Bearer {text}", using=USING)
-
-
-def forget() -> None:
-    """Be another process, which remembers nothing."""
-    tokens._valid = TokenCache()
-
-
-class Monotonic:
-    """This process's clock, as the cache reads it, standing still."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture(autouse=True)
-def process_clock(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
-    clock = Monotonic()
-    monkeypatch.setattr(token_cache, "time", clock)
-    monkeypatch.setattr(tokens, "time", clock)
-    monkeypatch.setattr(tokens, "_valid", TokenCache())
-    return clock
 
 
 # Issuing
@@ -155,17 +119,10 @@ def test_the_database_refuses_a_token_that_makes_no_sense(constraint, statement,
 # Refusing
 
 
-def refusal_of(header: str | None) -> str:
-    with pytest.raises(Unauthenticated) as caught:
-        authenticate(header, using=USING)
-    assert caught.value.__cause__ is None
-    return str(caught.value)
-
-
 def test_every_reason_of_refusal_gives_the_same_text(clock: FrozenClock):
     _, text = make_token()
     revoked, revoked_text = make_token()
-    revoke(revoked.pk, using=USING)
+    revoke(revoked.pk)
     _, over = make_token(expires_at=clock.now + MICROSECOND)
     clock.advance(microseconds=1)
     prefix, public_id, secret = text.split("_", 2)
@@ -271,127 +228,6 @@ def test_a_database_that_fails_raises_its_own_error(db):
         ask(text)
 
 
-# Remembering
-
-
-def test_a_valid_token_is_looked_up_once_a_second(process_clock: Monotonic, db):
-    _, text = make_token()
-    ask(text)
-    with CaptureQueriesContext(connection) as queries:
-        for _ in range(100):
-            ask(text)
-    assert queries.captured_queries == []
-    process_clock.now += token_cache.SECONDS
-    with CaptureQueriesContext(connection) as queries:
-        ask(text)
-    assert len(queries.captured_queries) == 1
-
-
-def test_a_revoked_token_is_refused_within_the_second(process_clock: Monotonic, db):
-    row, text = make_token()
-    ask(text)
-    assert revoke(row.public_id, using=USING)
-    process_clock.now += token_cache.SECONDS - 0.001
-    ask(text)
-    process_clock.now += 0.001
-    assert refusal_of(f"Bearer {text}") == tokens.REFUSED
-
-
-def test_a_token_is_not_remembered_beyond_its_expiry(clock: FrozenClock, process_clock: Monotonic):
-    _, text = make_token(expires_at=clock.now + timedelta(seconds=0.25))
-    ask(text)
-    clock.advance(seconds=0.25)
-    process_clock.now += 0.2499
-    ask(text)
-    process_clock.now += 0.0002
-    assert refusal_of(f"Bearer {text}") == tokens.REFUSED
-
-
-def test_a_refusal_is_not_remembered(db):
-    row, text = make_token()
-    execute("update ledgence_apitoken set revoked_at = now()")
-    refusal_of(f"Bearer {text}")
-    execute("update ledgence_apitoken set revoked_at = null")
-    assert ask(text).token_id == row.pk
-
-
-def test_another_secret_of_a_remembered_token_is_refused(db):
-    _, text = make_token()
-    ask(text)
-    refusal_of(f"Bearer {text[:-43]}{'A' * 43}")
-
-
-def test_the_cache_forgets_the_oldest_and_holds_no_clear_text(process_clock: Monotonic, db):
-    _, text = make_token()
-    ask(text)
-    assert text.split("_", 2)[2] not in repr(vars(tokens._valid))
-    cache = TokenCache[int]()
-    keys = [(USING, sha256(str(number).encode()).digest()) for number in range(token_cache.TOKENS_MAX + 1)]
-    for number, key in enumerate(keys):
-        cache.put(key, number, since=process_clock.now, seconds_left=None)
-    assert [cache.get(key) for key in (keys[0], keys[1], keys[-1])] == [None, 1, token_cache.TOKENS_MAX]
-
-
-def test_the_cache_serves_threads(process_clock: Monotonic):
-    cache = TokenCache[int]()
-    keys = [(USING, sha256(str(number).encode()).digest()) for number in range(2 * token_cache.TOKENS_MAX)]
-    start = threading.Barrier(8)
-
-    def use(offset: int) -> int:
-        start.wait(10)
-        wrong = 0
-        for number in range(offset, offset + len(keys)):
-            index = number % len(keys)
-            cache.put(keys[index], index, since=process_clock.now, seconds_left=None)
-            wrong += cache.get(keys[index - 1]) not in (None, (index - 1) % len(keys))
-        return wrong
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(use, range(0, 8 * 200, 200))) == [0] * 8
-    assert sum(cache.get(key) is not None for key in keys) == token_cache.TOKENS_MAX
-
-
-ANOTHER_PROCESS = """
-import sys, time
-import django
-django.setup()
-from ledgence.tokens import authenticate
-from ledgence_worker.errors import Unauthenticated
-header = sys.stdin.readline().strip()
-authenticate(header, using="default")
-print("valid", flush=True)
-sys.stdin.readline()
-revoked_at = time.monotonic()
-try:
-    while time.monotonic() < revoked_at + 30:
-        authenticate(header, using="default")
-except Unauthenticated:
-    print(time.monotonic() - revoked_at)
-"""
-
-
-@pytest.mark.process
-@pytest.mark.django_db(transaction=True)
-def test_another_process_hears_of_a_revocation_within_the_second(database_url: str):
-    row, text = make_token()
-    environment = os.environ | {
-        "DATABASE_URL": database_url,
-        "DEBUG": "true",
-        "DJANGO_SETTINGS_MODULE": "ledgence_project.settings",
-        "PYTHONPATH": os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "workers"))),
-    }
-    command = [sys.executable, "-c", ANOTHER_PROCESS]
-    with subprocess.Popen(command, env=environment, stdin=PIPE, stdout=PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(f"Bearer {text}\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == "valid\n"
-        revoke(row.pk, using=USING)
-        out, _ = process.communicate("revoked\n", timeout=60)
-    # Generous to a slow machine: without the look after a second it would be for ever, and print nothing.
-    assert 0 <= float(out) < token_cache.SECONDS + 5
-
-
 # The last use
 
 
@@ -474,26 +310,6 @@ def test_many_threads_write_one_use():
     assert first is not None and last_use_of(row) == first
 
 
-# Revoking
-
-
-def test_revoking_twice_keeps_the_first_moment(clock: FrozenClock):
-    row, _ = make_token()
-    first = clock.now
-    assert revoke(row.pk, using=USING)
-    clock.advance(seconds=5)
-    assert not revoke(row.public_id, using=USING)
-    assert ApiToken.objects.get().revoked_at == first
-
-
-@pytest.mark.parametrize("unknown", [0, "0" * 16, ""], ids=repr)
-def test_an_unknown_token_is_not_revoked(unknown, db):
-    row, text = make_token()
-    with pytest.raises(NotFound):
-        revoke(unknown, using=USING)
-    assert ask(text).token_id == row.pk
-
-
 # The scope
 
 
@@ -550,7 +366,7 @@ def test_the_secret_stands_in_no_log_and_no_table(db, caplog: pytest.LogCaptureF
         row, text = make_token()
         ask(text)
         refusal_of(f"Bearer {text}x")
-        revoke(row.pk, using=USING)
+        revoke(row.pk)
         forget()
         refusal_of(f"Bearer {text}")
     secret = text.split("_", 2)[2]

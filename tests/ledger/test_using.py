@@ -17,7 +17,7 @@ from ledgence.operations.operate import cancel_by_operator, force_expire, republ
 from ledgence.operations.queues import pause, resume
 from ledgence.operations.sessions import close_session, extend_session, open_session
 from ledgence.operations.tokens import issue_by_operator, revoke_by_operator
-from ledgence.tokens import authenticate, issue, revoke
+from ledgence.tokens import authenticate, issue
 from ledgence_worker.protocol import Outcome
 from tests.ledger.actors import Worker, assert_audit_clean, execute, operator, submit_task, submit_tasks
 
@@ -87,7 +87,7 @@ def test_tokens_are_those_of_the_named_database(other: str):
     terms: dict[str, Any] = {"name": "ci", "roles": ["work"], "tenant": "t", "namespace": "n", "using": other}
     row, text = issue_by_operator(operator(), **terms)
     assert authenticate(f"Bearer {text}", using=other).token_id == row.pk
-    assert revoke(row.pk, using=other)
+    assert revoke_by_operator([row.pk], operator(), using=other) == {row.public_id: "revoked"}
     assert revoke_by_operator([row.pk], operator(), using=other) == {row.public_id: "already"}
 
 

@@ -10,6 +10,7 @@ from ledgence.operations.tokens import issue_by_operator, revoke_by_operator
 from ledgence.tokens import authenticate
 from ledgence_worker.errors import Conflict, InvalidInput
 from tests.ledger.actors import USING, execute, operator
+from tests.ledger.frozen import FrozenClock
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +64,15 @@ def test_revoking_answers_for_each_token_and_repeats_its_answers():
     assert revoke_by_operator([second.pk, first.pk, 0], who, using=USING) == expected
     assert revoke_by_operator([first.pk, 0, second.pk], who, using=USING) == expected
     assert ApiToken.objects.filter(revoked_at__isnull=False).count() == 2
+
+
+def test_revoking_twice_keeps_the_first_moment(clock: FrozenClock):
+    row, _ = issue_as(operator())
+    first = clock.now
+    assert revoke_by_operator([row.pk], operator(), using=USING) == {row.public_id: "revoked"}
+    clock.advance(seconds=5)
+    assert revoke_by_operator([row.pk], operator(), using=USING) == {row.public_id: "already"}
+    assert ApiToken.objects.get().revoked_at == first
 
 
 def test_an_action_that_names_nothing_is_refused():

@@ -85,10 +85,11 @@ def acquire(request: Request) -> Reply | None:
 def wait_for_work(request: Request) -> Wait | None:
     """Tell how long a request for work may wait: not at all with settlements, whose reply follows the commit."""
     command = command_of(request)
+    if command.settlements or not command.wait_seconds:
+        # The operation checks it, and may have megabytes of results to read for that.
+        return None
     # Before the wait: it may end without a look of the operation's own.
     check_acquire(command)
-    if command.settlements or not command.wait_seconds:
-        return None
     return Wait(seconds=command.wait_seconds, topic=Topic.WORK, key=command)
 
 

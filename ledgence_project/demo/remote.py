@@ -1,6 +1,5 @@
 """Measurements over HTTP: one server process, remote workers, and many sessions that wait."""
 
-import json
 import os
 import signal
 import socket
@@ -29,12 +28,8 @@ from ledgence_project.demo.drain import (
 )
 from ledgence_project.demo.programs import clock, noop
 from ledgence_project.demo.submission import PAYLOAD
-from ledgence_worker import wire
-from ledgence_worker.bodies import NewTaskBody
+from ledgence_worker.client import Client
 from ledgence_worker.connect import TOKEN_VARIABLE
-from ledgence_worker.http_connection import Connection, parse_address
-from ledgence_worker.http_replies import API_PATH
-from ledgence_worker.http_service import REPLY_BYTES
 from ledgence_worker.programs import Program
 
 IDLE_SESSIONS = 200
@@ -67,14 +62,13 @@ def measure(
         using=using,
     )
     os.environ[TOKEN_VARIABLE] = token
-    with run_server() as (server, url):
+    with run_server() as (server, url), Client(url, token) as client:
         with run_worker(slots, "--server", url) as worker:
             warm_up(slots, worker, using=using)
             say("draining over HTTP")
             drained, cpu = drain(tasks, worker, using=using, server=server)
             say("latency over HTTP")
-            client = Client(url, token)
-            latency = latencies(lambda: client.submit(clock), worker, using=using)
+            latency = latencies(lambda: submit(client, clock), worker, using=using)
             with run_worker(slots, "--server", url) as second:
                 warm_up(2 * slots, second, using=using)
                 say("draining over HTTP with two workers")
@@ -82,7 +76,7 @@ def measure(
         say("submitting over HTTP")
         began = time.perf_counter()
         for _ in range(SUBMITTED):
-            client.submit(noop)
+            submit(client, noop)
         submitted = SUBMITTED / (time.perf_counter() - began)
         say(f"{IDLE_SESSIONS} sessions waiting over HTTP")
         with idle_sessions(url):
@@ -100,6 +94,11 @@ def measure(
     )
 
 
+def submit(client: Client, program: Program[Any]) -> UUID:
+    """Submit one task of the benchmark's queue."""
+    return client.submit(program.name, PAYLOAD, version=program.version, queue="bench").id
+
+
 @contextmanager
 def run_server() -> Iterator[tuple[psutil.Process, str]]:
     """Run the project's ASGI application with one process, and yield it and its address."""
@@ -114,21 +113,6 @@ def run_server() -> Iterator[tuple[psutil.Process, str]]:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)
-
-
-class Client:
-    """Submits tasks on one connection."""
-
-    def __init__(self, url: str, token: str) -> None:
-        self._connection = Connection(parse_address(url), reply_bytes=REPLY_BYTES)
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-
-    def submit(self, program: Program[Any]) -> UUID:
-        body = wire.encode(NewTaskBody(program=program.name, version=program.version, queue="bench", data=PAYLOAD))
-        answer = self._connection.exchange("POST", f"{API_PATH}/tasks", self._headers, body, 10.0)
-        if answer.status != 201:
-            raise RuntimeError(f"The benchmark's task was not submitted: {answer.body.decode()}")
-        return UUID(json.loads(answer.body)["id"])
 
 
 @contextmanager

@@ -19,11 +19,12 @@ from ledgence.api import get
 from ledgence.bootstrap import close_abandoned_connections, load_programs
 from ledgence.models import DeliveryIntent, Task
 from ledgence.operations.authorize import authorize
-from ledgence.operations.claim import ClaimStatus, Dispatch, claim
+from ledgence.operations.claim import claim
 from ledgence.operations.renew import renew
 from ledgence.operations.sessions import close_session, open_session
 from ledgence.operations.settle import settle
 from ledgence_worker import limits, programs, strict_json
+from ledgence_worker.claims import Claim, ClaimStatus, Dispatch
 from ledgence_worker.context import Context
 from ledgence_worker.errors import LedgenceError, OwnershipLost
 from ledgence_worker.event import event_bytes, parse_event
@@ -99,9 +100,11 @@ def _claim(row: Task, session: Session, *, using: str) -> Assignment:
     if generation is None:
         raise OwnershipLost(f"Task {row.pk} is not queued: it runs elsewhere or is terminal.")
     dispatch = Dispatch(task_id=row.pk, generation=generation)
-    claimed = claim(session.session_id, 0, 1, [dispatch], using=using)
-    if claimed.answers[dispatch] is not ClaimStatus.CLAIMED:
-        raise OwnershipLost(f"Task {row.pk} generation {generation} was not claimed: {claimed.answers[dispatch]}.")
+    command = Claim(session_id=session.session_id, channel=0, sequence=1, dispatches=(dispatch,))
+    claimed = claim(command, using=using)
+    [answer] = claimed.answers
+    if answer.status is not ClaimStatus.CLAIMED:
+        raise OwnershipLost(f"Task {row.pk} generation {generation} was not claimed: {answer.status}.")
     [assignment] = claimed.assignments
     [authorization] = authorize(session.session_id, [assignment.owner], using=using)
     if not authorization.is_granted:

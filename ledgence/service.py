@@ -14,7 +14,9 @@ from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.listener import Listener
 from ledgence.operations.acquire import acquire
+from ledgence.operations.claim import claim
 from ledgence.operations.due import DueSearch
+from ledgence.operations.quarantine import quarantine
 from ledgence.operations.renew import renew
 from ledgence.operations.sessions import close_session, extend_session, open_session
 from ledgence.operations.settle import release, settle
@@ -22,6 +24,7 @@ from ledgence.recent import Recent
 from ledgence.served_queues import ServedQueues
 from ledgence.transitions import sqlstate
 from ledgence.worker_connections import Connections, WorkerConnections
+from ledgence_worker.claims import Claim, Claimed, RefusedMessage
 from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.protocol import (
     Acquire,
@@ -46,7 +49,7 @@ NOT_MIGRATED = {"42P01", "42703", "42883"}
 
 
 class DatabaseTaskService:
-    """Implements ledgence_worker.protocol.TaskService. Each calling thread has a connection of its own.
+    """Implements ledgence_worker.task_service.TaskService. Each calling thread has a connection of its own.
 
     A failure of the database is Unavailable: whether the command was carried out is unknown, and repeating it
     unchanged is safe. A waiting acquire holds no connection busy and no transaction open, but its thread; who does not
@@ -134,6 +137,14 @@ class DatabaseTaskService:
         if self._listener:
             return self._listener.wait_past(heard, seconds)
         return self._interrupted.wait(seconds)
+
+    def claim(self, command: Claim) -> Claimed:
+        with self.calling("claim"):
+            return claim(command, using=self.using)
+
+    def quarantine(self, session_id: UUID, queue: str, messages: Sequence[RefusedMessage]) -> None:
+        with self.calling("claim"):
+            quarantine(session_id, queue, messages, using=self.using)
 
     def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
         with self.calling("settle"):

@@ -10,6 +10,7 @@ from ledgence_worker.bodies import (
     AcquireBody,
     AuthorizationAnswers,
     CancelAnswer,
+    ClaimBody,
     Done,
     Drained,
     Health,
@@ -17,6 +18,7 @@ from ledgence_worker.bodies import (
     NewTaskBody,
     NewTasksBody,
     OwnersBody,
+    QuarantineBody,
     RenewalAnswers,
     RequeueAnswer,
     RequeueBody,
@@ -29,6 +31,7 @@ from ledgence_worker.bodies import (
     TaskResult,
     TaskStatus,
 )
+from ledgence_worker.claims import Claimed
 from ledgence_worker.limits import SETTLE_BYTES, SUBMIT_BYTES
 from ledgence_worker.protocol import Acquired, Session
 
@@ -185,6 +188,30 @@ SESSIONS = (
         reply=Acquired,
         wait=work.wait_for_work,
         ends=work.settled_tasks,
+    ),
+    Endpoint(
+        name="claim",
+        method="POST",
+        path="sessions/{id}/dispatch/claim",
+        session=SessionUse.EXISTING,
+        summary="Take exactly the work that a broker's messages name",
+        handler=work.claim,
+        roles=WORK,
+        lane=Lane.WORK,
+        body=ClaimBody,
+        reply=Claimed,
+    ),
+    Endpoint(
+        name="quarantine",
+        method="POST",
+        path="sessions/{id}/dispatch/quarantine",
+        session=SessionUse.EXISTING,
+        summary="Record messages that can never be claimed, so that they may be acknowledged",
+        handler=work.quarantine,
+        roles=WORK,
+        lane=Lane.WORK,
+        body=QuarantineBody,
+        reply=Done,
     ),
     Endpoint(
         name="authorize",

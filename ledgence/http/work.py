@@ -17,6 +17,7 @@ from ledgence_worker.bodies import (
     RenewalAnswers,
     SettledAnswers,
 )
+from ledgence_worker.claims import Claim
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.identifiers import check_identifier
 from ledgence_worker.protocol import Acquire, CatalogueEntry, OpenSession, Owner, Settlement
@@ -106,6 +107,27 @@ def command_of(request: Request) -> Acquire:
         wait_seconds=body.wait_seconds,
         settlements=body.settlements,
     )
+
+
+def claim(request: Request) -> Reply:
+    """Take exactly the work that messages name."""
+    body = request.body
+    # No more than one reply carries.
+    limits.check_range("claim: number of dispatches", len(body.dispatches), 1, CAPACITY_MAX)
+    command = Claim(
+        session_id=request.named,
+        channel=body.channel,
+        sequence=body.sequence,
+        dispatches=body.dispatches,
+        authorize=body.authorize,
+    )
+    return answer(request.service.claim(command))
+
+
+def quarantine(request: Request) -> Reply:
+    """Record messages that can never be claimed."""
+    request.service.quarantine(request.named, request.body.queue, request.body.messages)
+    return answer(Done())
 
 
 def settle(request: Request) -> Reply:

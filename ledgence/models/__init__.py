@@ -6,6 +6,8 @@ from ledgence.models.attempt import Attempt
 from ledgence.models.delivery import DeliveryEvent, DeliveryIntent
 from ledgence.models.housekeeping import HousekeepingTurn
 from ledgence.models.lease import Lease
+from ledgence.models.publisher import Publisher
+from ledgence.models.quarantine import QuarantinedMessage
 from ledgence.models.queue import Policy, Program, Queue
 from ledgence.models.session import Channel, WorkerSession
 from ledgence.models.task import State, Task
@@ -22,6 +24,8 @@ __all__ = [
     "OperatorActionTarget",
     "Policy",
     "Program",
+    "Publisher",
+    "QuarantinedMessage",
     "Queue",
     "Role",
     "State",

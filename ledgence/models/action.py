@@ -18,6 +18,7 @@ class OperatorAction(models.Model):
         FORCE_EXPIRE = "force_expire", _("force expire")
         PAUSE = "pause", _("pause")
         RESUME = "resume", _("resume")
+        ROUTE = "route", _("change route")
         ISSUE_TOKEN = "issue_token", _("issue token")
         REVOKE_TOKEN = "revoke_token", _("revoke token")
 

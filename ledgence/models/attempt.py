@@ -56,7 +56,7 @@ class Attempt(models.Model):
     late_at = models.DateTimeField(_("late report at"), null=True)
     # Taken over from the delivery intent.
     delivery_mode = models.CharField(_("delivery mode"), max_length=10)
-    destination = models.CharField(_("destination"), max_length=128, null=True)  # noqa: DJ001 - NULL: integrated
+    destination = models.CharField(_("destination"), max_length=255, null=True)  # noqa: DJ001 - NULL: integrated
     available_at = models.DateTimeField(_("available at"))
     publication_id = models.UUIDField(_("publication"), null=True)
     publications = models.PositiveIntegerField(_("publications"), default=0, db_default=0)

@@ -59,7 +59,14 @@ class DeliveryIntent(models.Model):
     publications = models.PositiveIntegerField(_("publications"), default=0, db_default=0)
     first_published_at = models.DateTimeField(_("first published at"), null=True)
     last_published_at = models.DateTimeField(_("last published at"), null=True)
+    # When it is to be sent next; while a publisher holds it, when that publisher's lease on it ends.
     next_publish_at = models.DateTimeField(_("next publication at"), null=True)
+    # Whose word on the present publication counts: the publisher that sends it. NULL: nobody sends it now.
+    publish_token = models.UUIDField(_("publication lease"), null=True, editable=False)
+    # When the broker confirmed the present publication. NULL: not sent, or what became of it is not known.
+    confirmed_at = models.DateTimeField(_("confirmed at"), null=True)
+    # How often in a row the broker refused it.
+    refusals = models.PositiveSmallIntegerField(_("refusals"), default=0, db_default=0)
 
     objects = DeliveryIntentQuerySet.as_manager()
 
@@ -70,6 +77,11 @@ class DeliveryIntent(models.Model):
         permissions = [("republish_deliveryintent", "Can republish delivery intents")]
         constraints = [
             models.CheckConstraint(condition=models.Q(generation__gte=1), name="ledgence_intent_generation"),
+            models.CheckConstraint(
+                condition=models.Q(publication_id__isnull=True, next_publish_at__isnull=True)
+                | models.Q(publication_id__isnull=False, next_publish_at__isnull=False),
+                name="ledgence_intent_publication",
+            ),
         ]
         indexes = [
             models.Index(
@@ -78,6 +90,12 @@ class DeliveryIntent(models.Model):
                 include=["program"],
                 name="ledgence_intent_due",
             ),
+            # Integrated work is not in it, and costs it nothing.
+            models.Index(
+                fields=["queue", "next_publish_at", "task"],
+                condition=models.Q(next_publish_at__isnull=False),
+                name="ledgence_intent_publish",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -85,15 +103,19 @@ class DeliveryIntent(models.Model):
 
 
 class DeliveryEvent(models.Model):
-    """A failed or uncertain send, a repair or a republish. An ordinary first publication adds none."""
+    """A failed or uncertain send, a repair, a deferral or a republish. An ordinary first publication adds none."""
 
     class Kind(models.TextChoices):
-        # The broker refused the entry.
+        # The broker does not have the entry, and will not take it as it is.
+        REFUSED = "refused", _("refused")
+        # The broker does not have the entry: throttled, or never reached.
         FAILED = "failed", _("failed")
         # Whether the broker has the entry is not known.
         UNCERTAIN = "uncertain", _("uncertain")
         # Nobody claimed the work within its repair time.
         REPAIR = "repair", _("repair")
+        # A worker claimed it while it was not due, or its queue was paused: it is published again when it may run.
+        DEFERRED = "deferred", _("deferred")
         # An operator asked for a new publication.
         REPUBLISH = "republish", _("republish")
 

@@ -22,7 +22,8 @@ class Queue(models.Model):
     namespace = models.CharField(_("namespace"), max_length=128)
     name = models.CharField(_("name"), max_length=128)
     mode = models.CharField(_("mode"), max_length=10, choices=Mode, default=Mode.INTEGRATED)
-    destination = models.CharField(_("destination"), max_length=128, null=True, blank=True)  # noqa: DJ001 - NULL: no route
+    # The address of the physical queue, as its broker names it.
+    destination = models.CharField(_("destination"), max_length=255, null=True, blank=True)  # noqa: DJ001 - NULL: no route
     paused_at = models.DateTimeField(_("paused at"), null=True, blank=True)
     paused_by = models.CharField(_("paused by"), max_length=255, blank=True, default="")
     pause_reason = models.TextField(_("pause reason"), blank=True, default="")

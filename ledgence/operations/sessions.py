@@ -57,10 +57,10 @@ def close_session(session_id: UUID, *, using: str) -> None:
     sql.run("close_session", using, {"session": session_id})
 
 
-def _session(session_id: UUID, rows: list[tuple[bool, float]]) -> Session:
+def _session(session_id: UUID, rows: sql.Rows) -> Session:
     if not rows:
         raise NotFound(f"Worker session {session_id} does not exist; open one.")
-    is_open, remaining = rows[0]
+    is_open, remaining, tenant, namespace, external_queues = rows[0]
     if not is_open:
         raise SessionExpired(f"Worker session {session_id} is closed or expired; open a new one.")
     settings = get_settings()
@@ -69,4 +69,7 @@ def _session(session_id: UUID, rows: list[tuple[bool, float]]) -> Session:
         lease_seconds=settings.lease_seconds,
         cleanup_seconds=settings.cleanup_seconds,
         remaining_seconds=remaining,
+        tenant=tenant,
+        namespace=namespace,
+        external_queues=tuple(external_queues),
     )

@@ -1,14 +1,24 @@
--- Explains dispatches whose generation has no intent, in a new snapshot, from facts that only grow.
+-- Explains dispatches whose generation has no intent, in a new snapshot, from facts that only grow. What a session does
+-- not serve does not exist for it.
 -- Locks: nothing. Index: primary keys and ledgence_attempt_number, one probe a dispatch. Not the ORM: pairs as arrays.
+with session as materialized (
+    select tenant, namespace, queues, exclude_queues from ledgence_workersession where id = %(session)s
+)
 select r.task_id, r.generation,
-       case when t.id is null or t.tenant <> %(tenant)s or t.namespace <> %(namespace)s then 'not_found'
+       case when t.id is null then 'not_found'
             when l.task_id is not null then 'already_handed_off'
             when t.outcome is not null or a.number is not null then 'terminal_or_superseded'
             when i.generation > r.generation then 'terminal_or_superseded'
             when i.generation = r.generation then 'ready'
             else 'not_found' end
 from unnest(%(tasks)s::uuid[], %(generations)s::int[]) r(task_id, generation)
-left join lateral (select * from ledgence_task where id = r.task_id limit 1) t on true
+left join lateral (
+    select t.id, t.outcome
+    from session s, ledgence_task t join ledgence_queue q on q.id = t.queue_id
+    where t.id = r.task_id and t.tenant = s.tenant and t.namespace = s.namespace
+      and (s.queues = '{}' or q.name = any(s.queues)) and q.name <> all(s.exclude_queues)
+    limit 1
+) t on true
 left join lateral (
     select task_id from ledgence_lease where task_id = r.task_id and number = r.generation limit 1
 ) l on true

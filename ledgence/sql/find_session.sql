@@ -1,5 +1,13 @@
--- Reads whether a session is open, and for how many seconds more. Locks: nothing. Index: primary key.
--- Not the ORM: the database's clock.
-select closed_at is null and expires_at > clock_timestamp(),
-       extract(epoch from expires_at - clock_timestamp())::float8
-from ledgence_workersession where id = %(session)s
+-- Reads whether a session is open, for how many seconds more, its scope, and which of the queues it serves are external.
+-- Locks: nothing. Index: primary key, and ledgence_queue_name by tenant and namespace.
+-- Not the ORM: the database's clock, and the session's arrays.
+select s.closed_at is null and s.expires_at > clock_timestamp(),
+       extract(epoch from s.expires_at - clock_timestamp())::float8,
+       s.tenant, s.namespace,
+       array(
+           select q.name::text from ledgence_queue q
+           where q.tenant = s.tenant and q.namespace = s.namespace and q.mode = 'external'
+             and (s.queues = '{}' or q.name = any(s.queues)) and q.name <> all(s.exclude_queues)
+           order by q.name
+       )
+from ledgence_workersession s where s.id = %(session)s

@@ -4,6 +4,7 @@
 -- whose idempotency key is taken inserts nothing either: a new statement (find_keys) reads the winner, which this
 -- statement's snapshot may not see.
 -- Locks: the new rows; waits for a concurrent insert of the same key. In key order, so that two batches cannot deadlock.
+-- The queues (key share), so that none changes its route before the commit.
 -- Index: ledgence_task_key for ON CONFLICT; unique indexes of queue, program and policy for the groups.
 -- Not the ORM: two inserts, and the groups' look-ups, in one statement.
 with clock as materialized (select clock_timestamp() as now),
@@ -19,6 +20,8 @@ grouped as materialized (
                            and p.name = g.program and p.version = g.version
                            and (g.entry_point is null or p.entry_point = g.entry_point)
     join ledgence_policy y on y.digest = g.policy
+    -- Held already by the foreign key of any task before: a route that changes meanwhile is waited for and then read.
+    for key share of q
 ),
 input as materialized (
     select i.id, i.key, i.digest, i.correlation_key, i.traceparent, i.copy_of, i.data, g.*

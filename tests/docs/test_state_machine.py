@@ -81,8 +81,8 @@ def acquire(scene: Scene) -> str:
 
 
 def claim(scene: Scene) -> str:
-    [answer] = Worker().claim((scene.task, 1)).answers.values()
-    return answer
+    [answer] = Worker().claim((scene.task, 1)).answers
+    return answer.status
 
 
 def authorize(scene: Scene) -> str:

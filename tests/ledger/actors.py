@@ -15,11 +15,12 @@ from ledgence.new_task import NewTask
 from ledgence.operations.acquire import acquire
 from ledgence.operations.actions import Operator
 from ledgence.operations.authorize import Authorization, authorize
-from ledgence.operations.claim import Claimed, Dispatch, claim
+from ledgence.operations.claim import claim
 from ledgence.operations.due import DueSearch
 from ledgence.operations.renew import renew
 from ledgence.operations.sessions import open_session
 from ledgence.operations.settle import release, settle
+from ledgence_worker.claims import Claim, Claimed, ClaimStatus, Dispatch
 from ledgence_worker.protocol import (
     Acquire,
     Acquired,
@@ -62,6 +63,11 @@ def submit_task(**options: Any) -> UUID:
 
 def owner_of(item: Assignment | Owner) -> Owner:
     return item.owner if isinstance(item, Assignment) else item
+
+
+def statuses_of(reply: Claimed) -> dict[tuple[UUID, int], ClaimStatus]:
+    """Return a claim's answers by task and generation."""
+    return {(answer.task_id, answer.generation): answer.status for answer in reply.answers}
 
 
 def settlement_of(
@@ -178,9 +184,14 @@ class Worker:
 
     def claim(self, *dispatches: tuple[UUID, int], sequence: int | None = None) -> Claimed:
         """Claim by name with the next sequence, or with the given one."""
-        named = [Dispatch(task_id=task, generation=generation) for task, generation in dispatches]
-        reply = claim(self.session_id, 0, sequence or self.sequence + 1, named, using=self.using)
-        if sequence is None and reply.assignments:
+        command = Claim(
+            session_id=self.session_id,
+            channel=0,
+            sequence=sequence or self.sequence + 1,
+            dispatches=tuple(Dispatch(task_id=task, generation=generation) for task, generation in dispatches),
+        )
+        reply = claim(command, using=self.using)
+        if sequence is None:
             self.sequence += 1
         return reply
 

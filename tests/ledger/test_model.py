@@ -271,11 +271,12 @@ class LedgerMachine(RuleBasedStateMachine):
         generation = max(1, current + step)
         sequence = worker.sequence + 1
         reply = worker.claim((task.id, generation), sequence=sequence)
-        [status] = reply.answers.values()
-        assert status == self.claim_status(task, generation)
-        if status != "claimed":
-            return
+        [answer] = reply.answers
+        assert answer.status == self.claim_status(task, generation)
         worker.sequence = sequence
+        if answer.status != "claimed":
+            self.recorded[session] = []
+            return
         [assignment] = reply.assignments
         task.claim(self.now, session, assignment.token, authorize=False)
         if lost:

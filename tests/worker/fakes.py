@@ -5,11 +5,12 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from uuid import UUID, uuid4
 
+from ledgence_worker.claims import Claim, ClaimAnswer, Claimed, ClaimStatus, RefusedMessage
 from ledgence_worker.clock import Clock
 from ledgence_worker.errors import OutOfOrder, Unavailable
 from ledgence_worker.inbox import Inbox
@@ -97,6 +98,10 @@ class FakeTaskService:
     released: list[Key] = field(default_factory=list)
     renewed: list[list[Key]] = field(default_factory=list)
     commands: list[Acquire] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    #: What claims are answered that are not decided by ``due`` and what became of it.
+    claim_statuses: dict[Key, ClaimStatus] = field(default_factory=dict)
+    quarantined: list[tuple[str, RefusedMessage]] = field(default_factory=list)
     #: Errors that the next calls of a method meet, by its name.
     faults: dict[str, deque[Exception]] = field(default_factory=lambda: defaultdict(deque))
     #: Attempts that another transaction has locked.
@@ -115,6 +120,7 @@ class FakeTaskService:
     def __post_init__(self) -> None:
         self.changed = threading.Condition()
         self._recorded: dict[int, tuple[int, Acquired]] = {}
+        self._claimed: dict[int, tuple[int, Claimed]] = {}
         self._in_flight: set[int] = set()
         self.opened: OpenSession | None = None
 
@@ -186,6 +192,64 @@ class FakeTaskService:
         self.changed.notify_all()
         return reply
 
+    def claim(self, command: Claim) -> Claimed:
+        """Hand out those of the due assignments that are named."""
+        with self.changed:
+            self.claims.append(command)
+            self.changed.notify_all()
+            assert command.channel not in self._in_flight, "two commands in flight on one channel"
+            self._in_flight.add(command.channel)
+            try:
+                lost = self._meet("claim")
+                reply = self._claim(command)
+            finally:
+                self._in_flight.discard(command.channel)
+            if lost:
+                raise Unavailable("reply lost")
+            return reply
+
+    def _claim(self, command: Claim) -> Claimed:
+        last, recorded = self._claimed.get(command.channel, (0, Claimed(answers=())))
+        if command.sequence == last:
+            keys = {(a.task_id, a.number): a for a in recorded.assignments}
+            return replace(
+                recorded,
+                assignments=tuple(a for key, a in keys.items() if key in self.live),
+                lost=tuple(key for key in keys if key not in self.live),
+            )
+        if command.sequence != last + 1:
+            raise OutOfOrder(f"sequence {command.sequence} after {last}")
+        taken = []
+        answers = []
+        for dispatch in command.dispatches:
+            key = (dispatch.task_id, dispatch.generation)
+            status = self.claim_statuses.get(key)
+            if status is None:
+                assignment = next((a for a in self.due if (a.task_id, a.number) == key), None)
+                status = ClaimStatus.CLAIMED if assignment else ClaimStatus.NOT_FOUND
+                if assignment:
+                    self.due.remove(assignment)
+                    self.live[key] = assignment
+                    taken.append(assignment)
+                elif key in self.live:
+                    status = ClaimStatus.ALREADY_HANDED_OFF
+                elif key in self.settled:
+                    status = ClaimStatus.TERMINAL_OR_SUPERSEDED
+            answers.append(ClaimAnswer(task_id=key[0], generation=key[1], status=status))
+        self.largest_live = max(self.largest_live, len(self.live))
+        reply = Claimed(answers=tuple(answers), assignments=tuple(taken))
+        self._claimed[command.channel] = (command.sequence, reply)
+        self.changed.notify_all()
+        return reply
+
+    def quarantine(self, session_id: UUID, queue: str, messages: Sequence[RefusedMessage]) -> None:
+        with self.changed:
+            lost = self._meet("quarantine")
+            self.quarantined.extend((queue, message) for message in messages)
+            self.changed.notify_all()
+            if lost:
+                raise Unavailable("reply lost")
+
     def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
         with self.changed:
             lost = self._meet("settle")
@@ -256,6 +320,8 @@ class FakeTaskService:
     def _session(self, session_id: UUID) -> Session:
         return Session(
             session_id=session_id,
+            tenant="default",
+            namespace="default",
             lease_seconds=self.lease_seconds,
             cleanup_seconds=30.0,
             remaining_seconds=self.session_seconds,
@@ -415,6 +481,8 @@ def make_shared(
     inbox = Inbox(wake)
     session = Session(
         session_id=uuid4(),
+        tenant="default",
+        namespace="default",
         lease_seconds=service.lease_seconds,
         cleanup_seconds=30.0,
         remaining_seconds=service.session_seconds,

@@ -24,7 +24,12 @@ class Fixture:
 
     def open(self, lease_seconds=60.0) -> None:
         self.vitals.session = Session(
-            session_id=uuid4(), lease_seconds=lease_seconds, cleanup_seconds=30, remaining_seconds=1000
+            tenant="default",
+            namespace="default",
+            session_id=uuid4(),
+            lease_seconds=lease_seconds,
+            cleanup_seconds=30,
+            remaining_seconds=1000,
         )
         self.vitals.turned_at = lambda: self.turned_at
         self.vitals.answered_at = lambda: self.answered_at

@@ -7,7 +7,16 @@ from ledgence_worker.errors import LedgenceError, Unavailable
 from ledgence_worker.problems import PROBLEMS, Problem, error_of, problem_of
 
 #: Errors of the execution side alone.
-OWN = {"InvalidResult", "ProtocolError", "BootstrapFailed", "LauncherLost", "TaskFailed", "NotFinished"}
+OWN = {
+    "InvalidResult",
+    "ProtocolError",
+    "BootstrapFailed",
+    "LauncherLost",
+    "TaskFailed",
+    "NotFinished",
+    "BrokerUnavailable",
+    "BrokerRefused",
+}
 ALL = {
     kind
     for kind in vars(errors).values()

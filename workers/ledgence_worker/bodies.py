@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from ledgence_worker.claims import Dispatch, RefusedMessage
 from ledgence_worker.programs import UNSET, Backoff, Unset
 from ledgence_worker.protocol import CatalogueEntry, Owner, Renewal, Settled, Settlement
 
@@ -165,6 +166,24 @@ class AcquireBody:
     capacity: int
     wait_seconds: float = 0.0
     settlements: tuple[Settlement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimBody:
+    """Asks for exactly the work that messages name; see claims.Claim."""
+
+    channel: int
+    sequence: int
+    dispatches: tuple[Dispatch, ...]
+    authorize: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineBody:
+    """Messages of a queue's destination that can never be claimed, to be recorded before they are acknowledged."""
+
+    queue: str
+    messages: tuple[RefusedMessage, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

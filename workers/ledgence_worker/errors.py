@@ -59,6 +59,14 @@ class Unavailable(LedgenceError):
     """Whether the command was carried out is unknown. Send the same command again, unchanged."""
 
 
+class BrokerUnavailable(LedgenceError):
+    """The broker did not answer, or throttles; nothing of the call was done. Repeat it later."""
+
+
+class BrokerRefused(LedgenceError):
+    """The broker, or how it is configured, does not allow this, and repeating it is in vain; the text says why."""
+
+
 #: With these, nothing that a worker session asks for is granted any more.
 SESSION_REFUSALS: Final = (SessionExpired, NotFound, Unauthenticated, Forbidden)
 

@@ -11,14 +11,17 @@ from uuid import UUID
 from ledgence_worker import limits, wire
 from ledgence_worker.bodies import (
     AcquireBody,
+    ClaimBody,
     Done,
     Drained,
     NewSessionBody,
     OwnersBody,
+    QuarantineBody,
     RenewalAnswers,
     SettledAnswers,
     SettlementsBody,
 )
+from ledgence_worker.claims import Claim, Claimed, RefusedMessage
 from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.http_connection import Connection
 from ledgence_worker.http_hints import hint_of
@@ -43,7 +46,7 @@ REPLY_BYTES: Final = 72 * 1024 * 1024
 
 
 class HttpTaskService:
-    """Implements protocol.TaskService. Each calling thread has a connection of its own.
+    """Implements task_service.TaskService. Each calling thread has a connection of its own.
 
     Whatever is not the service's own whole answer (a proxy's page, a truncated body, a redirect, silence for longer
     than ``answer_seconds``, beside a wait) is Unavailable: whether the command was carried out is unknown, and
@@ -137,6 +140,20 @@ class HttpTaskService:
         seconds = self._answer_seconds + wait
         reply: Acquired = self._call("POST", session_id, "/acquire", body, Acquired, seconds=seconds)
         return reply
+
+    def claim(self, command: Claim) -> Claimed:
+        body = ClaimBody(
+            channel=command.channel,
+            sequence=command.sequence,
+            dispatches=command.dispatches,
+            authorize=command.authorize,
+        )
+        claimed: Claimed = self._call("POST", command.session_id, "/dispatch/claim", body, Claimed)
+        return claimed
+
+    def quarantine(self, session_id: UUID, queue: str, messages: Sequence[RefusedMessage]) -> None:
+        body = QuarantineBody(queue=queue, messages=tuple(messages))
+        self._call("POST", session_id, "/dispatch/quarantine", body, Done)
 
     def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
         for settlement in settlements:

@@ -1,14 +1,12 @@
-"""The words that a worker and the task service share: commands, replies, and the service's port.
+"""The words that a worker and the task service share: commands and replies.
 
 Every command names its identity (session, channel and sequence, or the owner of a lease), so that a caller that lost
 a reply repeats the same command and gets the same answer.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 from uuid import UUID
 
 
@@ -62,12 +60,18 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What the task service grants to a worker process: the timings it must keep, in seconds."""
+    """What the task service grants to a worker process: the timings it must keep, in seconds, and its scope.
+
+    ``external_queues`` names those of the queues it serves that hand out their work through a broker.
+    """
 
     session_id: UUID
     lease_seconds: float
     cleanup_seconds: float
     remaining_seconds: float
+    tenant: str
+    namespace: str
+    external_queues: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,50 +226,3 @@ class Acquired:
     lost: tuple[tuple[UUID, int], ...] = ()
     settled: tuple[Settled, ...] = ()
     held_seconds: float = 0.0
-
-
-class TaskService(Protocol):
-    """The port of the authority. Each method is one short transaction there, and may be called from any thread.
-
-    Any method may raise Unavailable (repeat it unchanged), Busy, SessionExpired or InvalidInput.
-    """
-
-    def open_session(self, command: OpenSession) -> Session:
-        """Open the session of a worker process, or return it again. Raises Conflict over a program's entry point."""
-        ...
-
-    def extend_session(self, session_id: UUID) -> Session:
-        """Extend an open session to its full length from now; one that is over is never revived. Raises NotFound."""
-        ...
-
-    def close_session(self, session_id: UUID) -> None:
-        """Close a session: it acquires nothing more, and its leases end by settlement or expiry. Replayed."""
-        ...
-
-    def acquire(self, command: Acquire) -> Acquired:
-        """Settle ended attempts and take due work, in one commit; replayed by its sequence. Raises OutOfOrder."""
-        ...
-
-    def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]:
-        """Settle ended attempts and answer each, in order. Accepted once: the same settlement gets the same answer."""
-        ...
-
-    def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]:
-        """Give attempts back whose processes are gone: their next generations are ready at once, uncharged."""
-        ...
-
-    def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]:
-        """Extend live leases and answer each, in order. Never revives a lease and never waits for a lock."""
-        ...
-
-    def is_drained(self, session_id: UUID) -> bool:
-        """Return whether nothing is queued or leased in the session's queues that its catalogue could run."""
-        ...
-
-    def interrupt(self) -> None:
-        """Make every waiting acquire return at once, now and from here on: the worker stops."""
-        ...
-
-    def close(self) -> None:
-        """Give back every connection. Called once, when all other calls have returned."""
-        ...

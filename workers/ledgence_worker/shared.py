@@ -9,10 +9,11 @@ from ledgence_worker.ends import End
 from ledgence_worker.errors import SESSION_REFUSALS, LedgenceError
 from ledgence_worker.inbox import Inbox
 from ledgence_worker.lease import LeaseKeeper
-from ledgence_worker.protocol import Session, TaskService
+from ledgence_worker.protocol import Session
 from ledgence_worker.settings import WorkerSettings
 from ledgence_worker.slots import SlotCounts
 from ledgence_worker.stopping import ExitCode, Stopping
+from ledgence_worker.task_service import TaskService
 
 logger = logging.getLogger("ledgence_worker.shared")
 

@@ -16,12 +16,13 @@ from ledgence_worker.lease import LeaseKeeper, stop_seconds
 from ledgence_worker.limits import LEASE_SECONDS_MIN
 from ledgence_worker.patience import Patience
 from ledgence_worker.pool import Pool
-from ledgence_worker.protocol import CatalogueEntry, OpenSession, Session, TaskService
+from ledgence_worker.protocol import CatalogueEntry, OpenSession, Session
 from ledgence_worker.settings import WorkerSettings
 from ledgence_worker.shared import Shared
 from ledgence_worker.slots import SlotCounts
 from ledgence_worker.stopping import ExitCode, Interrupted, Stopping, stop_signals
 from ledgence_worker.systemd import ServiceManager
+from ledgence_worker.task_service import TaskService
 
 logger = logging.getLogger("ledgence_worker.worker")
 

@@ -9,9 +9,10 @@ from django.db import transaction
 from ledgence.models import Attempt, DeliveryIntent, Lease, Queue
 from ledgence.operations.cancel import cancel
 from ledgence.operations.channels import CHANNEL_MAX
-from ledgence.operations.claim import ClaimStatus, Dispatch, claim
+from ledgence.operations.claim import claim
 from ledgence.operations.queues import pause, resume
 from ledgence.operations.sessions import close_session
+from ledgence_worker.claims import Claim, ClaimStatus, Dispatch
 from ledgence_worker.errors import InvalidInput, NotFound, OutOfOrder, SessionExpired
 from ledgence_worker.protocol import Outcome
 from tests.ledger.actors import (
@@ -22,6 +23,7 @@ from tests.ledger.actors import (
     expire_leases,
     make_due,
     operator,
+    statuses_of,
     submit_task,
     submit_tasks,
 )
@@ -34,9 +36,14 @@ OVER, DEFERRED, NOT_FOUND = ClaimStatus.TERMINAL_OR_SUPERSEDED, ClaimStatus.DEFE
 
 def answer(worker: Worker, task, generation=1):
     reply = worker.claim((task, generation))
-    [status] = reply.answers.values()
+    [status] = statuses_of(reply).values()
     assert bool(reply.assignments) is (status is CLAIMED)
     return status
+
+
+def command(session_id, task, *, channel=0, sequence=1, generation=1, authorize=False):
+    dispatches = (Dispatch(task_id=task, generation=generation),)
+    return Claim(session_id=session_id, channel=channel, sequence=sequence, dispatches=dispatches, authorize=authorize)
 
 
 def sequence_of(worker: Worker):
@@ -46,7 +53,7 @@ def sequence_of(worker: Worker):
 def test_a_due_generation_is_claimed_and_not_authorized(clock: FrozenClock, worker: Worker):
     task = submit_task(data={"n": 1}, priority=7)
     reply = worker.claim((task, 1))
-    assert reply.answers == {Dispatch(task_id=task, generation=1): CLAIMED}
+    assert statuses_of(reply) == {(task, 1): CLAIMED}
     [assignment] = reply.assignments
     assert (assignment.task_id, assignment.number, assignment.data) == (task, 1, '{"n":1}')
     assert (assignment.remaining_seconds, assignment.timeout_seconds) == (60.0, 300.0)
@@ -127,9 +134,9 @@ def test_a_batch_gets_every_answer_and_a_repeat_the_same_ones(clock: FrozenClock
     due, later, over = submit_task(), submit_task(run_after=clock.now + timedelta(hours=1)), submit_task()
     cancel([over], using=USING)
     unknown = uuid4()
-    named = [(unknown, 1), (over, 1), (later, 1), (due, 1), (due, 2), (due, 1)]
+    named = [(unknown, 1), (over, 1), (later, 1), (due, 1), (due, 2)]
     first = worker.claim(*named)
-    assert {(d.task_id, d.generation): status for d, status in first.answers.items()} == {
+    assert statuses_of(first) == {
         (due, 1): CLAIMED,
         (due, 2): NOT_FOUND,
         (later, 1): DEFERRED,
@@ -163,33 +170,34 @@ def test_a_repeat_after_the_end_hands_nothing_out(worker: Worker):
     worker.settle(assignment, Outcome.CRASHED)
     make_due()
     reply = worker.claim((task, 1), sequence=1)
-    assert reply.answers == {Dispatch(task_id=task, generation=1): OVER}
+    assert statuses_of(reply) == {(task, 1): OVER}
     assert reply.assignments == ()
 
 
-def test_nothing_claimed_consumes_no_sequence(worker: Worker):
+def test_every_answered_claim_consumes_its_sequence(worker: Worker):
     assert answer(worker, uuid4()) == NOT_FOUND
-    assert sequence_of(worker) == 0
+    assert sequence_of(worker) == 1
     task = submit_task()
-    [assignment] = worker.claim((task, 1), sequence=1).assignments
+    assert worker.claim((task, 1), sequence=1).assignments == ()
+    [assignment] = worker.claim((task, 1), sequence=2).assignments
     assert assignment.task_id == task
     with pytest.raises(OutOfOrder):
-        worker.claim((task, 1), sequence=3)
-    assert sequence_of(worker) == 1
+        worker.claim((task, 1), sequence=4)
+    assert sequence_of(worker) == 2
 
 
 @pytest.mark.parametrize(("channel", "sequence"), [(0, 0), (0, -1), (-1, 1), (CHANNEL_MAX + 1, 1)])
 def test_impossible_channels_and_sequences_are_refused(worker: Worker, channel, sequence):
     task = submit_task()
     with pytest.raises(InvalidInput, match="claim"):
-        claim(worker.session_id, channel, sequence, [Dispatch(task_id=task, generation=1)], using=USING)
+        claim(command(worker.session_id, task, channel=channel, sequence=sequence), using=USING)
     assert DeliveryIntent.objects.count() == 1
 
 
 def test_an_unknown_or_closed_session_claims_nothing(worker: Worker):
     task = submit_task()
     with pytest.raises(NotFound):
-        claim(uuid4(), 0, 1, [Dispatch(task_id=task, generation=1)], using=USING)
+        claim(command(uuid4(), task), using=USING)
     close_session(worker.session_id, using=USING)
     with pytest.raises(SessionExpired):
         worker.claim((task, 1))

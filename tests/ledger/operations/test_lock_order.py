@@ -9,9 +9,10 @@ from django.db import transaction
 
 from ledgence.operations.authorize import authorize
 from ledgence.operations.cancel import cancel
-from ledgence.operations.claim import Dispatch, claim
+from ledgence.operations.claim import claim
 from ledgence.operations.operate import force_expire, requeue
 from ledgence.operations.settle import settle
+from ledgence_worker.claims import Claim, Dispatch
 from ledgence_worker.protocol import Assignment, Outcome
 from tests.ledger.actors import (
     USING,
@@ -51,8 +52,8 @@ class Scene:
 
     def claim(self, order: Sequence[int]) -> Any:
         worker = (self.worker, self.other)[order[0]]
-        named = [Dispatch(task_id=self.tasks[place], generation=1) for place in order]
-        return claim(worker.session_id, 7, 1, named, using=USING)
+        named = tuple(Dispatch(task_id=self.tasks[place], generation=1) for place in order)
+        return claim(Claim(session_id=worker.session_id, channel=7, sequence=1, dispatches=named), using=USING)
 
     def force_expire(self, order: Sequence[int]) -> Any:
         return force_expire({self.tasks[place]: 1 for place in order}, operator(), using=USING)

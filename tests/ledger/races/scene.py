@@ -148,7 +148,7 @@ def _repeat_acquire(scene: Scene, side: int, order: Sequence[int]) -> Answers:
 def _claim(scene: Scene, side: int, order: Sequence[int]) -> Answers:
     worker = scene.cast.sides[side]
     reply = worker.claim(*((scene.tasks[place], scene.generation) for place in order))
-    return {scene.names[dispatch.task_id]: str(status) for dispatch, status in reply.answers.items()}
+    return {scene.names[answer.task_id]: str(answer.status) for answer in reply.answers}
 
 
 def _authorize(scene: Scene, side: int, order: Sequence[int]) -> Answers:

@@ -1,0 +1,1 @@
+"""Delivery through a broker: what its adapters implement, the reference that a message carries, and the routes."""

@@ -69,8 +69,16 @@ VIOLATIONS = [
     ("revision_is_explained", "failed", "update ledgence_task set revision = 3"),
     ("revision_is_explained", "queued", "update ledgence_task set revision = 1"),
     ("revision_is_explained", "requeued", "delete from ledgence_operatoractiontarget"),
-    ("external_intent_is_delivered", "external", "update ledgence_deliveryintent set publication_id = null"),
-    ("external_intent_is_delivered", "external", "update ledgence_deliveryintent set next_publish_at = null"),
+    (
+        "external_intent_is_delivered",
+        "external",
+        "update ledgence_deliveryintent set publication_id = null, next_publish_at = null",
+    ),
+    (
+        "external_intent_is_delivered",
+        "external",
+        "update ledgence_deliveryintent set next_publish_at = now() + interval '3 hours'",
+    ),
     ("no_orphans", "queued", "delete from ledgence_task"),
     ("no_orphans", "active", "delete from ledgence_task"),
     ("no_orphans", "failed", "delete from ledgence_task"),

@@ -114,7 +114,7 @@ class DeliveryEvent(models.Model):
         UNCERTAIN = "uncertain", _("uncertain")
         # Nobody claimed the work within its repair time.
         REPAIR = "repair", _("repair")
-        # A worker claimed it while it was not due, or its queue was paused: it is published again when it may run.
+        # A worker claimed it that could not run it, as while its queue is paused: it is published again.
         DEFERRED = "deferred", _("deferred")
         # An operator asked for a new publication.
         REPUBLISH = "republish", _("republish")

@@ -30,11 +30,13 @@ def claim(command: Claim, *, using: str) -> Claimed:
         recorded = open_channel(command.session_id, command.channel, command.sequence, channel(), using=using)
         if recorded is not None:
             return _replay(command, recorded, using=using)
-        ready, deferred = _sort(command.dispatches, held())
+        ready, waiting, unknown = _sort(command.dispatches, held())
         taken = _take(command, ready, using=using)
+        deferred = [*waiting, *unknown]
         statuses = _claimed(taken) | dict.fromkeys(deferred, ClaimStatus.DEFERRED)
         if deferred:
-            sql.send("defer_intents", using, {"tasks": [d.task_id for d in deferred]})
+            columns = {"tasks": [d.task_id for d in deferred], "unknown": [d.task_id for d in unknown]}
+            sql.send("defer_intents", using, columns)
         rest = [d for d in command.dispatches if d not in statuses]
         statuses |= _explain(command.session_id, rest, replayed=False, using=using)
         record_answer(command.session_id, command.channel, command.sequence, taken, using=using)
@@ -56,10 +58,12 @@ def _send_lock(command: Claim, *, using: str) -> Callable[[], sql.Rows]:
     return sql.send("lock_dispatches", using, {"session": command.session_id, "tasks": tasks})
 
 
-def _sort(dispatches: Sequence[Dispatch], held: sql.Rows) -> tuple[list[Dispatch], list[Dispatch]]:
-    """Return which of the dispatches may run now, and which have to wait."""
-    may_run = {Dispatch(task_id=task, generation=generation): is_ready for task, generation, is_ready in held}
-    return [d for d in dispatches if may_run.get(d)], [d for d in dispatches if may_run.get(d) is False]
+def _sort(dispatches: Sequence[Dispatch], held: sql.Rows) -> tuple[list[Dispatch], list[Dispatch], list[Dispatch]]:
+    """Return which of the dispatches may run now, which have to wait, and whose program the session does not know."""
+    found = {Dispatch(task_id=task, generation=generation): flags for task, generation, *flags in held}
+    known = [d for d in dispatches if d in found and found[d][1]]
+    ready, waiting = [d for d in known if found[d][0]], [d for d in known if not found[d][0]]
+    return ready, waiting, [d for d in dispatches if d in found and not found[d][1]]
 
 
 def _take(command: Claim, ready: Sequence[Dispatch], *, using: str) -> list[Assignment]:

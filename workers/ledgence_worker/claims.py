@@ -24,7 +24,8 @@ class ClaimStatus(StrEnum):
     ALREADY_HANDED_OFF = "already_handed_off"
     # The generation is over, or the task is terminal.
     TERMINAL_OR_SUPERSEDED = "terminal_or_superseded"
-    # Not due yet, or the queue is paused: its intent stands and will be published again.
+    # Not due yet, its queue is paused, or the session does not know its program: its intent stands and will be
+    # published again.
     DEFERRED = "deferred"
     # No such task in the session's tenant and namespace, or a generation that was never issued.
     NOT_FOUND = "not_found"

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
-from ledgence.models import Attempt, DeliveryIntent, Lease, Queue
+from ledgence.models import Attempt, DeliveryEvent, DeliveryIntent, Lease, Queue
 from ledgence.operations.cancel import cancel
 from ledgence.operations.channels import CHANNEL_MAX
 from ledgence.operations.claim import claim
@@ -128,6 +128,102 @@ def test_work_of_another_tenant_or_namespace_is_not_found_in_every_state(scope):
     assert answer(foreign, task) == NOT_FOUND
     owner.settle(assignment)
     assert answer(foreign, task) == NOT_FOUND
+
+
+@pytest.fixture
+def external(worker: Worker) -> str:
+    Queue.objects.create(tenant="default", namespace="default", name="far", mode="external", destination="there")
+    return "far"
+
+
+def test_what_is_not_due_is_published_again_when_it_is(clock: FrozenClock, worker: Worker, external):
+    run_after = clock.now + timedelta(hours=1)
+    task = submit_task(queue=external, run_after=run_after)
+    before = DeliveryIntent.objects.get()
+    assert answer(worker, task) == DEFERRED
+    after = DeliveryIntent.objects.get()
+    assert (after.epoch, after.next_publish_at) == (2, run_after)
+    assert after.publication_id != before.publication_id
+    [event] = DeliveryEvent.objects.all()
+    assert (event.kind, event.epoch, event.publication_id) == ("deferred", 2, after.publication_id)
+    assert_audit_clean()
+
+
+def test_what_waits_for_its_queue_is_due_for_publication_at_once(clock: FrozenClock, worker: Worker, external):
+    """So that the publisher, which passes over paused queues, sends it as soon as the queue is resumed."""
+    task = submit_task(queue=external)
+    execute("update ledgence_deliveryintent set confirmed_at = now(), next_publish_at = now() + interval '1 minute'")
+    pause([Queue.objects.get(name=external).pk], operator(), using=USING)
+    clock.advance(seconds=1)
+    assert answer(worker, task) == DEFERRED
+    after = DeliveryIntent.objects.get()
+    assert (after.epoch, after.next_publish_at, after.confirmed_at) == (2, clock.now, None)
+
+
+def test_a_publisher_that_sends_it_meanwhile_has_lost_it(worker: Worker, external):
+    task = submit_task(queue=external)
+    pause([Queue.objects.get(name=external).pk], operator(), using=USING)
+    execute("update ledgence_deliveryintent set publish_token = gen_random_uuid()")
+    assert answer(worker, task) == DEFERRED
+    assert DeliveryIntent.objects.get().publish_token is None
+
+
+def test_a_program_that_the_session_does_not_know_is_left_to_others_ever_longer(clock: FrozenClock, external):
+    """As while a new version is rolled out: an old worker must neither run it nor get it again and again."""
+    task = submit_task(queue=external)
+    stranger = Worker(catalogue=())
+    waits = []
+    for _ in range(14):
+        assert answer(stranger, task) == DEFERRED
+        waits.append((DeliveryIntent.objects.get().next_publish_at - clock.now).total_seconds())
+    assert waits[:4] == [1.0, 2.0, 4.0, 8.0]
+    assert waits[-1] == 2048.0
+    assert DeliveryEvent.objects.filter(detail__isnull=False).count() == 14
+    assert answer(Worker(), task) == CLAIMED
+    assert_audit_clean()
+
+
+def test_work_of_an_integrated_queue_is_deferred_and_not_published(worker: Worker):
+    task = submit_task()
+    assert answer(Worker(catalogue=()), task) == DEFERRED
+    intent = DeliveryIntent.objects.get()
+    assert (intent.epoch, intent.publication_id, DeliveryEvent.objects.count()) == (1, None, 0)
+
+
+@pytest.mark.parametrize("serves", [{"queues": ["other"]}, {"exclude_queues": ["default"]}])
+def test_a_queue_that_the_session_does_not_serve_does_not_exist_for_it(worker: Worker, serves):
+    """A token may be limited to queues, and a session's are among them."""
+    task = submit_task()
+    stranger = Worker(**serves)
+    assert answer(stranger, task) == NOT_FOUND
+    assignment = worker.acquire_one()
+    assert answer(stranger, task) == NOT_FOUND
+    worker.settle(assignment)
+    assert answer(stranger, task) == NOT_FOUND
+
+
+def test_a_claim_may_authorize_in_its_commit(clock: FrozenClock, worker: Worker):
+    task = submit_task(timeout=100)
+    named = command(worker.session_id, task, authorize=True)
+    claim(named, using=USING)
+    assert Attempt.objects.get().authorized_at == clock.now
+    clock.advance(seconds=10)
+    [assignment] = claim(named, using=USING).assignments
+    assert (assignment.remaining_seconds, assignment.timeout_seconds) == (50.0, 90.0)
+    assert_audit_clean()
+
+
+@pytest.mark.parametrize("generation", [0, -1, 2**31])
+def test_impossible_generations_are_refused(worker: Worker, generation):
+    with pytest.raises(InvalidInput, match="generation"):
+        claim(command(worker.session_id, submit_task(), generation=generation), using=USING)
+
+
+def test_a_dispatch_that_stands_twice_is_refused(worker: Worker):
+    task = submit_task()
+    with pytest.raises(InvalidInput, match="twice"):
+        worker.claim((task, 1), (task, 1))
+    assert DeliveryIntent.objects.count() == 1
 
 
 def test_a_batch_gets_every_answer_and_a_repeat_the_same_ones(clock: FrozenClock, worker: Worker):

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from ledgence.http.limits import BATCH_MAX, BIGINT_MAX, ENTRY_POINT_MAX, INT_MAX, NAMES_MAX, TASKS_MAX
-from ledgence.models import Attempt, State
+from ledgence.models import Attempt, QuarantinedMessage, State
 from ledgence.operations.channels import CHANNEL_MAX
 from ledgence_worker import limits
 from ledgence_worker.programs import ATTEMPTS_MAX, BACKOFF_SECONDS_MAX
@@ -32,6 +32,13 @@ ENTRY_POINT: Final[Schema] = {
     "format": "ledgence-entry-point",
     "description": "Printable text: module:qualified.name.",
 }
+MESSAGE_ID: Final[Schema] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": limits.MESSAGE_ID_CHARACTERS,
+    "format": "ledgence-message-id",
+    "description": "The broker's: 1 to 255 characters of printable text.",
+}
 TIME: Final[Schema] = {"type": "string", "format": "date-time", "description": "With an offset."}
 RETRY_WORD: Final[Schema] = {
     "type": "string",
@@ -57,7 +64,13 @@ def _array(items: Schema, most: int) -> Schema:
     return {"type": "array", "items": items, "maxItems": most}
 
 
+def _count(most: int, least: int = 0) -> Schema:
+    return {"minItems": least, "maxItems": most}
+
+
 ATTEMPT_NUMBER: Final = _range(1, INT_MAX)
+CHANNEL: Final = _range(0, CHANNEL_MAX)
+SEQUENCE: Final = _range(1, BIGINT_MAX)
 STATE: Final[Schema] = {"enum": State.values}
 
 #: In place of what a field's type says alone.
@@ -89,10 +102,16 @@ VALUES: Final[dict[tuple[str, str], Schema]] = {
     ("CatalogueEntry", "name"): IDENTIFIER,
     ("CatalogueEntry", "version"): IDENTIFIER,
     ("CatalogueEntry", "entry_point"): ENTRY_POINT,
-    ("AcquireBody", "channel"): _range(0, CHANNEL_MAX),
-    ("AcquireBody", "sequence"): _range(1, BIGINT_MAX),
+    ("AcquireBody", "channel"): CHANNEL,
+    ("AcquireBody", "sequence"): SEQUENCE,
     ("AcquireBody", "capacity"): _range(0, limits.CONCURRENCY_MAX),
     ("AcquireBody", "wait_seconds"): _seconds(0, limits.WAIT_SECONDS_MAX),
+    ("ClaimBody", "channel"): CHANNEL,
+    ("ClaimBody", "sequence"): SEQUENCE,
+    ("Dispatch", "generation"): ATTEMPT_NUMBER,
+    ("ClaimAnswer", "generation"): ATTEMPT_NUMBER,
+    ("RefusedMessage", "message_id"): MESSAGE_ID,
+    ("RefusedMessage", "reason"): {"enum": QuarantinedMessage.Reason.values},
     ("Owner", "number"): ATTEMPT_NUMBER,
     ("Settlement", "number"): ATTEMPT_NUMBER,
     ("Settlement", "result"): _optional(JSON_TEXT),
@@ -104,12 +123,14 @@ VALUES: Final[dict[tuple[str, str], Schema]] = {
     ("Health", "status"): {"enum": ["live", "ready", "not ready"]},
 }
 #: How many items an array of other types may have.
-COUNTS: Final[dict[tuple[str, str], int]] = {
-    ("NewTasksBody", "tasks"): TASKS_MAX,
-    ("NewSessionBody", "catalogue"): NAMES_MAX,
-    ("AcquireBody", "settlements"): BATCH_MAX,
-    ("SettlementsBody", "settlements"): BATCH_MAX,
-    ("OwnersBody", "owners"): BATCH_MAX,
+COUNTS: Final[dict[tuple[str, str], Schema]] = {
+    ("NewTasksBody", "tasks"): _count(TASKS_MAX),
+    ("NewSessionBody", "catalogue"): _count(NAMES_MAX),
+    ("AcquireBody", "settlements"): _count(BATCH_MAX),
+    ("ClaimBody", "dispatches"): _count(limits.MESSAGES_MAX, 1) | {"uniqueItems": True},
+    ("QuarantineBody", "messages"): _count(limits.MESSAGES_MAX, 1),
+    ("SettlementsBody", "settlements"): _count(BATCH_MAX),
+    ("OwnersBody", "owners"): _count(BATCH_MAX),
 }
 #: What holds between the fields of one type.
 RULES: Final[dict[str, Schema]] = {

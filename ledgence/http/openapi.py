@@ -180,5 +180,5 @@ def _object(kind: Any, schemas: dict[str, Schema]) -> Schema:
 def _member(owner: str, name: str, kind: Any, schemas: dict[str, Schema]) -> Schema:
     schema = _schema(kind, schemas)
     if (count := COUNTS.get((owner, name))) is not None:
-        return schema | {"maxItems": count}
+        return schema | count
     return VALUES.get((owner, name), schema)

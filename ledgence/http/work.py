@@ -113,7 +113,7 @@ def claim(request: Request) -> Reply:
     """Take exactly the work that messages name."""
     body = request.body
     # No more than one reply carries.
-    limits.check_range("claim: number of dispatches", len(body.dispatches), 1, CAPACITY_MAX)
+    limits.check_range("claim: number of dispatches", len(body.dispatches), 1, limits.MESSAGES_MAX)
     command = Claim(
         session_id=request.named,
         channel=body.channel,

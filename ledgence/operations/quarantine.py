@@ -10,12 +10,6 @@ from ledgence_worker import limits
 from ledgence_worker.claims import RefusedMessage
 from ledgence_worker.errors import InvalidInput, NotFound
 
-#: What is kept of a message: the beginning, by which people know it again.
-BODY_CHARACTERS = 4096
-DETAIL_CHARACTERS = 1024
-MESSAGE_ID_CHARACTERS = 255
-BATCH_MAX = 100
-
 
 def quarantine(session_id: UUID, queue: str, messages: Sequence[RefusedMessage], *, using: str) -> None:
     """Record messages of a queue that the session serves. Atomic; replayed by (queue, message id).
@@ -24,7 +18,7 @@ def quarantine(session_id: UUID, queue: str, messages: Sequence[RefusedMessage],
     """
     for message in messages:
         _check(message)
-    limits.check_range("quarantine: number of messages", len(messages), 1, BATCH_MAX)
+    limits.check_range("quarantine: number of messages", len(messages), 1, limits.MESSAGES_MAX)
     with transition(using, what="quarantine"):
         rows = sql.run(
             "quarantine_messages",
@@ -34,8 +28,8 @@ def quarantine(session_id: UUID, queue: str, messages: Sequence[RefusedMessage],
                 "queue": queue,
                 "message_ids": [m.message_id for m in messages],
                 "reasons": [m.reason for m in messages],
-                "details": [_storable(m.detail)[:DETAIL_CHARACTERS] for m in messages],
-                "bodies": [_storable(m.body)[:BODY_CHARACTERS] for m in messages],
+                "details": [_storable(m.detail)[: limits.REFUSED_DETAIL_CHARACTERS] for m in messages],
+                "bodies": [_storable(m.body)[: limits.REFUSED_BODY_CHARACTERS] for m in messages],
             },
         )
     if not rows:
@@ -43,8 +37,8 @@ def quarantine(session_id: UUID, queue: str, messages: Sequence[RefusedMessage],
 
 
 def _check(message: RefusedMessage) -> None:
-    if not 1 <= len(message.message_id) <= MESSAGE_ID_CHARACTERS or not message.message_id.isprintable():
-        raise InvalidInput(f"quarantine: a message's id must be 1-{MESSAGE_ID_CHARACTERS} printable characters.")
+    if not 1 <= len(message.message_id) <= limits.MESSAGE_ID_CHARACTERS or not message.message_id.isprintable():
+        raise InvalidInput(f"quarantine: a message's id must be 1-{limits.MESSAGE_ID_CHARACTERS} printable characters.")
     if message.reason not in QuarantinedMessage.Reason.values:
         known = ", ".join(QuarantinedMessage.Reason.values)
         raise InvalidInput(f"quarantine: reason {message.reason[:40]!r} is unknown; it is one of {known}.")

@@ -22,6 +22,7 @@ from ledgence.http.routing import read_head
 from ledgence.http.table import ENDPOINTS
 from ledgence_worker import limits
 from ledgence_worker.bodies import NewTaskBody, TaskStatus
+from ledgence_worker.claims import ClaimStatus
 from ledgence_worker.errors import LedgenceError
 from ledgence_worker.problems import PROBLEMS
 from tests.docs.project import Project, environment, start_project
@@ -61,6 +62,10 @@ def test_every_error_stands_there_with_its_statuses() -> None:
     assert told == {problem.code: (problem.status, *problem.also) for problem in PROBLEMS}
 
 
+def test_every_status_of_a_dispatch_stands_there() -> None:
+    assert [row["Status of a dispatch"].strip("`") for row in table(PAGE, "Status of a dispatch")] == list(ClaimStatus)
+
+
 def test_every_limit_of_a_request_is_the_codes() -> None:
     assert [ast.literal_eval(row["Value"]) for row in table(PAGE, "Limit of a request")] == [
         limits.SUBMIT_BYTES,
@@ -72,6 +77,7 @@ def test_every_limit_of_a_request_is_the_codes() -> None:
         http_limits.TASKS_MAX,
         http_limits.BATCH_MAX,
         http_limits.CAPACITY_MAX,
+        limits.MESSAGES_MAX,
         limits.WAIT_SECONDS_MAX,
         views.WAIT_SECONDS_MAX,
         parking.WAITS_MAX,

@@ -8,10 +8,11 @@ from uuid import uuid4
 import pytest
 
 from ledgence.handle import TaskHandle
-from ledgence.models import DeliveryIntent, Lease, OperatorAction, State, Task, WorkerSession
+from ledgence.models import DeliveryIntent, Lease, OperatorAction, QuarantinedMessage, State, Task, WorkerSession
 from ledgence.tokens import Role
 from ledgence_worker import limits
 from ledgence_worker.bodies import AuthorizationAnswers, NewTaskBody, OwnersBody
+from ledgence_worker.claims import Claim, Claimed, Dispatch, RefusedMessage
 from ledgence_worker.client import Client
 from ledgence_worker.errors import Busy, InvalidInput, SessionExpired, Unavailable
 from ledgence_worker.http_service import HttpTaskService
@@ -156,6 +157,41 @@ def test_ends_are_settled_and_work_is_handed_out_in_one_command(
     assert [one.status for one in reply.settled] == [SettleStatus.ACCEPTED] * 3
     assert [one.task_id for one in reply.assignments] == [task.id for task in tasks[3:]]
     assert [task.state for task in tasks] == [State.FAILED] * 3 + [State.ACTIVE] * 2
+
+
+@each_fault
+def test_exactly_the_named_work_is_claimed_once(remote: RemoteSite, caller: Caller, fault: Fault) -> None:
+    first, second, third = submit(remote)
+    unknown = uuid4()
+    command = Claim(
+        session_id=caller.open().session_id,
+        channel=2,
+        sequence=1,
+        dispatches=tuple(Dispatch(task_id=task, generation=1) for task in (third.id, unknown, first.id)),
+        authorize=True,
+    )
+    reply: Claimed = caller.under(fault, "claim", lambda: caller.service.claim(command))
+    assert [answer.status for answer in reply.answers] == ["claimed", "not_found", "claimed"]
+    assert {one.task_id for one in reply.assignments} == {first.id, third.id}
+    assert [task.state for task in (first, second, third)] == [State.ACTIVE, State.QUEUED, State.ACTIVE]
+    assert [ends for task in (first, third) for ends in remote.ends(task)] == [(1, None)] * 2
+    # The sequence is used once: the next one follows.
+    [answer] = caller.service.claim(replace(command, sequence=2, dispatches=command.dispatches[:1])).answers
+    assert answer.status == "already_handed_off"
+
+
+@each_fault
+def test_a_refused_message_is_recorded_once(remote: RemoteSite, caller: Caller, fault: Fault) -> None:
+    submit(remote, 1)
+    messages = [
+        RefusedMessage(message_id=f"m{n}", reason="malformed", detail="no JSON", body="\0what") for n in range(3)
+    ]
+    session_id = caller.open().session_id
+    caller.under(fault, "quarantine", lambda: caller.service.quarantine(session_id, QUEUE, messages))
+    rows = QuarantinedMessage.objects.order_by("message_id")
+    assert [(row.message_id, row.queue.name, row.body) for row in rows] == [
+        (f"m{n}", QUEUE, "\\0what") for n in range(3)
+    ]
 
 
 @each_fault

@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from ledgence.models import Role
 from ledgence_worker.limits import COMMAND_BYTES, SUBMIT_BYTES
-from tests.http.requests import DOCUMENTS, acquisition
+from tests.http.requests import DOCUMENTS, acquisition, claim, dispatch, refused_message
 from tests.http.scene import (
     Scene,
     make_expired_token,
@@ -67,6 +68,34 @@ def with_token(token: Callable[[Scene], str | None], problem: tuple[int, str], p
 
 def acquire(problem: tuple[int, str] = INVALID, path: str = "sessions/{session}/acquire", **members: Any) -> Bad:
     return Bad(problem=problem, path=path, body=lambda scene: acquisition(scene, **members))
+
+
+def claims(
+    *dispatches: Any,
+    problem: tuple[int, str] = INVALID,
+    path: str = "sessions/{session}/dispatch/claim",
+    token: Callable[[Scene], str | None] = lambda scene: scene.token,
+    **members: Any,
+) -> Bad:
+    """Return a claim of dispatches; without any, of the queued task."""
+    return Bad(
+        problem=problem,
+        path=path,
+        body=lambda scene: claim(*(dispatches or [dispatch(scene.queued)]), **members),
+        token=token,
+    )
+
+
+def quarantine(
+    *messages: Any,
+    problem: tuple[int, str] = INVALID,
+    path: str = "sessions/{session}/dispatch/quarantine",
+    token: Callable[[Scene], str | None] = lambda scene: scene.token,
+    queue: str = "work",
+) -> Bad:
+    """Return the record of refused messages; without any, of a valid one."""
+    body = {"queue": queue, "messages": list(messages or [refused_message()])}
+    return Bad(problem=problem, path=path, body=lambda scene: body, token=token)
 
 
 def open_session(**members: Any) -> Bad:
@@ -174,6 +203,31 @@ VALUES = {
     "sequence from the future": acquire((409, "out_of_order"), sequence=9),
     "sequence from the future with a wait": acquire((409, "out_of_order"), sequence=9, wait_seconds=20),
     "closed session": acquire((410, "session_expired"), "sessions/{closed_session}/acquire", sequence=1),
+    "claim of nothing": claims(dispatches=[]),
+    "claim of 33": claims(*(dispatch(UUID(int=n)) for n in range(33))),
+    "claim of one twice": claims(*[dispatch(UUID(int=1))] * 2),
+    "claim of generation 0": claims(dispatch(UUID(int=1), 0)),
+    "claim of generation 2^31": claims(dispatch(UUID(int=1), 2**31)),
+    "claim of no task": claims({"generation": 1}),
+    "claim on channel -1": claims(channel=-1),
+    "claim with sequence 0": claims(sequence=0),
+    "claim from the future": claims(problem=(409, "out_of_order"), sequence=9),
+    "claim of a closed session": claims(
+        problem=(410, "session_expired"), path="sessions/{closed_session}/dispatch/claim"
+    ),
+    "quarantine of nothing": Bad(
+        problem=INVALID,
+        path="sessions/{session}/dispatch/quarantine",
+        body=lambda scene: {"queue": "work", "messages": []},
+    ),
+    "quarantine of 33": quarantine(*(refused_message() for _ in range(33))),
+    "quarantine without an id": quarantine(refused_message(message_id="")),
+    "quarantine under a huge id": quarantine(refused_message(message_id="m" * 256)),
+    "quarantine under an id with a line feed": quarantine(refused_message(message_id="m\n")),
+    "quarantine for no reason": quarantine(refused_message(reason="boredom")),
+    "quarantine of half a surrogate pair": quarantine(refused_message(body="\ud800")),
+    "quarantine of a queue with a NUL": quarantine(queue="a\0"),
+    "quarantine of a queue that is not there": quarantine(queue="nowhere", problem=NOT_FOUND),
     "attempt twice": Bad(
         problem=INVALID, path="sessions/{session}/renew", body=lambda scene: {"owners": [owner(scene.active)] * 2}
     ),
@@ -289,6 +343,18 @@ OF_OTHERS = {
     "another tenant's session to wait with": acquire(
         NOT_FOUND, "sessions/{stranger_session}/acquire", sequence=1, wait_seconds=20
     ),
+    "another tenant's session to claim with": claims(
+        problem=NOT_FOUND, path="sessions/{stranger_session}/dispatch/claim"
+    ),
+    "another tenant's session to quarantine with": quarantine(
+        problem=NOT_FOUND, path="sessions/{stranger_session}/dispatch/quarantine"
+    ),
+    "session beyond the token's queues to claim with": claims(
+        problem=NOT_FOUND, token=lambda scene: make_token(queues=("work",))
+    ),
+    "session beyond the token's queues to quarantine with": quarantine(
+        problem=NOT_FOUND, token=lambda scene: make_token(queues=("work",))
+    ),
     "unknown session": acquire(NOT_FOUND, "sessions/01a2295b-6675-71a8-b1ad-bc9e0a4dd915/acquire", sequence=1),
     "session beyond the token's queues": Bad(
         problem=NOT_FOUND,
@@ -332,6 +398,8 @@ TOKENS = {
         body=acquisition,
         token=lambda scene: make_token(Role.SUBMIT),
     ),
+    "token for submission to claim": claims(problem=FORBIDDEN, token=lambda scene: make_token(Role.SUBMIT)),
+    "token to operate to quarantine": quarantine(problem=FORBIDDEN, token=lambda scene: make_token(Role.OPERATE)),
     "token for submission to requeue": Bad(
         problem=FORBIDDEN,
         path="tasks/{cancelled}/requeue",

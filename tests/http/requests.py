@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from ledgence.http.endpoint import Endpoint
 from ledgence.http.table import ENDPOINTS
@@ -56,6 +56,19 @@ def acquisition(scene: Scene, **members: Any) -> dict[str, Any]:
     return {"channel": 0, "sequence": 2, "capacity": 1, "wait_seconds": 0.0} | members
 
 
+def claim(*dispatches: dict[str, Any], **members: Any) -> dict[str, Any]:
+    """Return the body of a session's first claim on a channel of its own."""
+    return {"channel": 2, "sequence": 1, "dispatches": list(dispatches), "authorize": True} | members
+
+
+def dispatch(task: UUID, generation: int = 1) -> dict[str, Any]:
+    return {"task_id": str(task), "generation": generation}
+
+
+def refused_message(**members: Any) -> dict[str, Any]:
+    return {"message_id": f"m {uuid4()}", "reason": "malformed", "detail": "no JSON", "body": "what?"} | members
+
+
 #: The document of each endpoint that takes one.
 DOCUMENTS: dict[str, Callable[[Scene], Any]] = {
     "submit": lambda scene: full_task(),
@@ -63,6 +76,8 @@ DOCUMENTS: dict[str, Callable[[Scene], Any]] = {
     "requeue": lambda scene: {"action_id": str(uuid4()), "revision": 1, "reason": "because"},
     "open_session": lambda scene: new_session(queues=["work"], exclude_queues=["play"]),
     "acquire": lambda scene: acquisition(scene, settlements=[settlement(scene.active, report=REPORT)]),
+    "claim": lambda scene: claim(dispatch(scene.queued), dispatch(scene.cancelled), dispatch(uuid4())),
+    "quarantine": lambda scene: {"queue": "work", "messages": [refused_message(), refused_message()]},
     "authorize": lambda scene: {"owners": [owner(scene.active)]},
     "renew": lambda scene: {"owners": [owner(scene.active)]},
     "settle": lambda scene: {"settlements": [settlement(scene.active, report=REPORT)]},

@@ -24,6 +24,7 @@ from tests.ledger.operations import (
     test_acquire,
     test_authorize,
     test_cancel,
+    test_claim,
     test_expire,
     test_renew,
     test_retry,
@@ -33,7 +34,17 @@ from tests.ledger.operations import (
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
-MODULES = (test_acquire, test_authorize, test_cancel, test_expire, test_renew, test_retry, test_sessions, test_settle)
+MODULES = (
+    test_acquire,
+    test_authorize,
+    test_cancel,
+    test_claim,
+    test_expire,
+    test_renew,
+    test_retry,
+    test_sessions,
+    test_settle,
+)
 #: Fixtures that change this process or the test's own connection, of which the server knows nothing.
 OWN = {"clock", "monkeypatch", "now", "settings"}
 #: What cannot be asked over HTTP.
@@ -45,6 +56,7 @@ EXCLUDED = {
     "test_authorize.test_a_lease_that_expires_while_its_row_is_waited_for_refuses_it": RIVAL,
     "test_cancel.test_a_task_that_is_claimed_meanwhile_is_asked": RIVAL,
     "test_cancel.test_a_task_that_is_retried_meanwhile_is_found_in_another_round": RIVAL,
+    "test_claim.test_of_two_that_claim_one_generation_the_second_learns_it_is_handed_off": RIVAL,
     "test_sessions.test_two_processes_with_one_new_catalogue_open_both": RIVAL,
     "test_settle.test_a_lease_that_expires_while_its_row_is_waited_for_is_lost": RIVAL,
     "test_settle.test_a_settlement_that_waits_for_expiry_is_late": RIVAL,

@@ -10,7 +10,7 @@ import pytest
 from ledgence.http.descriptions import COUNTS, RULES, VALUES
 from ledgence.http.openapi import document
 from ledgence.http.table import ENDPOINTS
-from ledgence_worker import bodies, programs, protocol
+from ledgence_worker import bodies, claims, programs, protocol
 from tests.http.bad_requests import JSON
 from tests.http.requests import DOCUMENTS, ENDPOINT, json_pointer, places, replaced, valid_request, without
 from tests.http.scene import Scene, digest
@@ -46,7 +46,7 @@ def as_json(document: Any) -> dict[str, Any]:
 
 
 def class_of(name: str) -> Any:
-    return next(kind for module in (bodies, protocol, programs) if (kind := getattr(module, name, None)))
+    return next(kind for module in (bodies, claims, protocol, programs) if (kind := getattr(module, name, None)))
 
 
 def test_every_endpoint_is_described() -> None:
@@ -153,8 +153,8 @@ def test_half_a_surrogate_pair_is_refused_in_every_text(name: str, site: Site, s
     assert digest() == before
 
 
-#: Texts in which a NUL is kept: a program's data, its result, and what a worker saw of it.
-KEEP_NUL = {"data", "result", "message", "traceback", "output", "classes"}
+#: Texts in which a NUL is kept: a program's data, its result, what a worker saw of it, and of a message.
+KEEP_NUL = {"data", "result", "message", "traceback", "output", "classes", "detail", "body"}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -20,6 +20,8 @@ ALLOWED = {
     "extend_session": {"work"},
     "close_session": {"work"},
     "acquire": {"work"},
+    "claim": {"work"},
+    "quarantine": {"work"},
     "authorize": {"work"},
     "renew": {"work"},
     "settle": {"work"},

@@ -34,6 +34,7 @@ FORMATS: dict[str, st.SearchStrategy[str]] = {
     "ledgence-identifier": PRINTABLE.filter(is_identifier),
     "ledgence-key": PRINTABLE,
     "ledgence-entry-point": PRINTABLE,
+    "ledgence-message-id": PRINTABLE,
     "ledgence-reason": PRINTABLE,
     "ledgence-retry-word": st.sampled_from([*sorted(RETRYABLE_OUTCOMES), "builtins.ValueError"]),
     "ledgence-json": st.sampled_from(["null", "1.0", '{"a": [1]}']),

@@ -94,6 +94,7 @@ class Ledger(Protocol):
 
     def open_session(self, command: OpenSession) -> object: ...
     def acquire(self, command: Acquire, search: DueSearch, *, record_empty: bool) -> Acquired | None: ...
+    def claim(self, command: Claim) -> Claimed: ...
     def settle(self, session_id: UUID, settlements: Sequence[Settlement]) -> list[Settled]: ...
     def release(self, session_id: UUID, owners: Sequence[Owner]) -> list[Settled]: ...
     def renew(self, session_id: UUID, owners: Sequence[Owner]) -> list[Renewal]: ...
@@ -105,6 +106,7 @@ class Operations:
 
     def __init__(self, using: str) -> None:
         self.open_session = partial(open_session, using=using)
+        self.claim = partial(claim, using=using)
         self.settle = partial(settle, using=using)
         self.release = partial(release, using=using)
         self.renew = partial(renew, using=using)
@@ -190,7 +192,7 @@ class Worker:
             sequence=sequence or self.sequence + 1,
             dispatches=tuple(Dispatch(task_id=task, generation=generation) for task, generation in dispatches),
         )
-        reply = claim(command, using=self.using)
+        reply = self.ledger.claim(command)
         if sequence is None:
             self.sequence += 1
         return reply

@@ -22,6 +22,12 @@ PRIORITY_MAX: Final = 100
 CONCURRENCY_MAX: Final = 1024
 WAIT_SECONDS_MAX: Final = 20.0
 LEASE_SECONDS_MIN: Final = 2.0
+#: How many of a broker's messages one command over HTTP claims, or records as refused, each as long as it may be.
+MESSAGES_MAX: Final = 32
+MESSAGE_ID_CHARACTERS: Final = 255
+#: What is kept of a message that cannot be claimed: its beginning, by which people know it again.
+REFUSED_BODY_CHARACTERS: Final = 4096
+REFUSED_DETAIL_CHARACTERS: Final = 1024
 #: What is kept of an attempt's printed output and of its traceback: the end, where the cause stands.
 OUTPUT_TAIL_BYTES: Final = 16 * 1024
 TRACEBACK_BYTES: Final = 32 * 1024

@@ -1,0 +1,1 @@
+"""Tests of what Ledgence gives to the tests of others."""

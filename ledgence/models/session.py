@@ -1,9 +1,41 @@
 """The worker session: the identity of one worker process, and its channels' last commands."""
 
+from datetime import timedelta
+from typing import Self
+
 from django.db import models
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from ledgence.conf import get_settings
 from ledgence.models.columns import ArrayColumn
+
+
+def silent_after() -> timedelta:
+    """Return how long an open session may be unheard of: a worker extends its own twice as often."""
+    return timedelta(seconds=get_settings().lease_seconds / 2)
+
+
+class WorkerSessionQuerySet(models.QuerySet["WorkerSession"]):
+    """Adds the one rule of which workers are alive. Every session is live, silent or ended."""
+
+    def open(self) -> Self:
+        """Sessions that are neither closed nor over."""
+        return self.filter(closed_at__isnull=True, expires_at__gt=Now())
+
+    def live(self) -> Self:
+        """Open sessions whose worker was heard of lately."""
+        # One that was opened before this was written down is given the benefit of the doubt.
+        heard = models.Q(extended_at__isnull=True) | models.Q(extended_at__gt=Now() - silent_after())
+        return self.open().filter(heard)
+
+    def silent(self) -> Self:
+        """Open sessions whose worker should have been heard of: it died, hangs, or cannot reach the task service."""
+        return self.open().filter(extended_at__lte=Now() - silent_after())
+
+    def ended(self) -> Self:
+        """Sessions that are closed or over."""
+        return self.filter(models.Q(closed_at__isnull=False) | models.Q(expires_at__lte=Now()))
 
 
 class WorkerSession(models.Model):
@@ -24,6 +56,10 @@ class WorkerSession(models.Model):
     opened_at = models.DateTimeField(_("opened at"))
     expires_at = models.DateTimeField(_("expires at"))
     closed_at = models.DateTimeField(_("closed at"), null=True)
+    # When its worker was last heard of for certain: opened or extended.
+    extended_at = models.DateTimeField(_("extended at"), null=True)
+
+    objects = WorkerSessionQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("worker session")

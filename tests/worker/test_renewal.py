@@ -1,4 +1,4 @@
-"""The renewer: every quarter of the lease, undecided ones soon again, and the session at half its time."""
+"""The renewer: every quarter of the lease, undecided ones soon again, and the session as often."""
 
 import threading
 
@@ -6,7 +6,7 @@ import pytest
 
 from ledgence_worker.clock import SystemClock
 from ledgence_worker.errors import SessionExpired, Unavailable
-from ledgence_worker.renewal import RENEWAL_BATCH, Renewer
+from ledgence_worker.renewal import EXTENSION_RETRY_SECONDS, RENEWAL_BATCH, Renewer
 from tests.worker.fakes import DEADLINE_SECONDS, FakeClock, FakeTaskService, make_shared
 
 
@@ -103,7 +103,21 @@ def test_settled_attempt_is_not_asked_again(fixture):
     assert len(fixture.service.renewed) == 1
 
 
-def test_session_is_extended_at_half_its_time():
+def test_session_is_extended_every_quarter_of_the_lease_after_the_renewals(fixture):
+    fixture.hold()
+    fixture.clock.advance(14)
+    fixture.renewer.turn()
+    assert fixture.service.extensions == 0
+    fixture.clock.advance(1)
+    fixture.service.faults["extend_session"].append(Unavailable("down"))
+    assert fixture.renewer.turn() == EXTENSION_RETRY_SECONDS
+    assert (len(fixture.service.renewed), fixture.service.extensions) == (1, 0)
+    fixture.clock.advance(EXTENSION_RETRY_SECONDS)
+    fixture.renewer.turn()
+    assert fixture.service.extensions == 1
+
+
+def test_a_short_session_is_extended_at_half_its_time():
     fixture = Fixture(session_seconds=20.0, lease_seconds=600.0)
     assert fixture.renewer.turn() == 10
     fixture.clock.advance(10)
@@ -128,7 +142,8 @@ def test_hint_begins_a_round_at_once(fixture):
     fixture.clock.advance(5)
     fixture.service.cancelled.add(held.key)
     fixture.renewer.renew_now()
-    assert fixture.renewer.turn() == 15
+    # The session is extended 15 s after the start all the same.
+    assert fixture.renewer.turn() == 15 - 5
     assert fixture.service.renewed == [[held.key]]
     assert held.is_cancelled
 

@@ -23,7 +23,8 @@ HINTED_ROUND_SECONDS = 0.1
 
 
 class Renewer:
-    """Renews every held lease each quarter of its length, undecided ones soon again, and extends the session.
+    """Renews every held lease each quarter of its length, undecided ones soon again, and extends the session as often:
+    that is how the task service knows that an idle worker is alive.
 
     It goes on while the worker drains, until the last end is accepted. Raises SessionExpired: nothing is left to renew.
     ``stop`` ends it; wake() makes it look at once.
@@ -39,12 +40,13 @@ class Renewer:
         self._is_hinted = False
         self._patience = Patience(shared.clock, stop)
         self._tries = 0
+        self._extension_tries = 0
         self._again: list[Authority] = []
         self._again_at = math.inf
         now = shared.clock.monotonic()
         self._last_round_at = now
         self._round_at = now + self._session.lease_seconds / 4
-        self._extend_at = now + self._session.remaining_seconds / 2
+        self._extend_at = now + self._extension_seconds()
         #: When the task service last answered, for the health page.
         self.answered_at = now
 
@@ -66,8 +68,6 @@ class Renewer:
     def turn(self) -> float:
         """Do what is due and return the seconds until something is due again."""
         now = self._clock.monotonic()
-        if now >= self._extend_at:
-            self._extend(now)
         if self._is_hinted:
             self._is_hinted = False
             self._round_at = min(self._round_at, self._last_round_at + HINTED_ROUND_SECONDS)
@@ -76,6 +76,9 @@ class Renewer:
             self._renew(self._keeper.renewable())
         elif now >= self._again_at:
             self._renew(self._keeper.still_held(self._again))
+        # After the renewals, whose time it must not take.
+        if now >= self._extend_at:
+            self._extend(now)
         next_at = min(self._round_at, self._again_at, self._extend_at)
         return max(0.0, next_at - self._clock.monotonic())
 
@@ -108,7 +111,12 @@ class Renewer:
         try:
             self._session = self._service.extend_session(self._session.session_id)
         except (Unavailable, Busy) as error:
-            logger.warning("session not extended session=%s error=%s", self._session.session_id, error)
+            self._extension_tries += 1
+            note_outage("extend", self._extension_tries, error)
             self._extend_at = now + min(EXTENSION_RETRY_SECONDS, self._session.remaining_seconds / 10)
             return
-        self._extend_at = now + self._session.remaining_seconds / 2
+        self._extension_tries = 0
+        self._extend_at = now + self._extension_seconds()
+
+    def _extension_seconds(self) -> float:
+        return min(self._session.lease_seconds / 4, self._session.remaining_seconds / 2)

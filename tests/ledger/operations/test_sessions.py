@@ -42,6 +42,36 @@ def test_an_extension_counts_from_now(clock: FrozenClock, worker: Worker):
     assert WorkerSession.objects.get().expires_at == clock.now + timedelta(days=1)
 
 
+def kind_of(worker: Worker) -> str:
+    """Return the one set of sessions that a worker's is in."""
+    [kind] = [
+        kind
+        for kind in ("live", "silent", "ended")
+        if getattr(WorkerSession.objects, kind)().filter(pk=worker.session_id).exists()
+    ]
+    return kind
+
+
+def test_a_session_that_is_not_extended_for_half_a_lease_is_silent(clock: FrozenClock, worker: Worker):
+    clock.advance(seconds=30 - 1)
+    assert kind_of(worker) == "live"
+    clock.advance(seconds=1)
+    assert kind_of(worker) == "silent"
+    extend_session(worker.session_id, using=USING)
+    assert kind_of(worker) == "live"
+    WorkerSession.objects.update(extended_at=None)
+    assert kind_of(worker) == "live"
+    close_session(worker.session_id, using=USING)
+    assert kind_of(worker) == "ended"
+
+
+def test_a_session_that_is_over_is_ended(clock: FrozenClock, worker: Worker):
+    clock.set(WorkerSession.objects.get().expires_at - MICROSECOND)
+    assert kind_of(worker) == "silent"
+    clock.advance(microseconds=1)
+    assert kind_of(worker) == "ended"
+
+
 def test_a_session_that_is_over_is_never_revived(clock: FrozenClock, worker: Worker):
     expires_at = WorkerSession.objects.get().expires_at
     clock.set(expires_at - MICROSECOND)

@@ -175,6 +175,9 @@ def worker(by_http: None) -> Worker:
     return Worker()
 
 
+external = test_claim.external
+
+
 def test_these_are_most_of_the_ledgers_tests() -> None:
     assert len(over_http()) > 60
     for name in EXCLUDED:

@@ -5,7 +5,8 @@ from uuid import uuid4
 import pytest
 
 from ledgence.models import QuarantinedMessage, Queue
-from ledgence.operations.quarantine import BATCH_MAX, BODY_CHARACTERS, DETAIL_CHARACTERS, quarantine
+from ledgence.operations.quarantine import quarantine
+from ledgence_worker import limits
 from ledgence_worker.claims import RefusedMessage
 from ledgence_worker.errors import InvalidInput, NotFound
 from tests.ledger.actors import USING, Worker
@@ -57,7 +58,7 @@ def test_whatever_is_in_a_message_is_kept_as_text(worker: Worker, text):
 def test_the_beginning_of_a_large_message_is_kept(worker: Worker):
     quarantine(worker.session_id, "far", [message(body="x" * 300_000, detail="y" * 300_000)], using=USING)
     row = QuarantinedMessage.objects.get()
-    assert (len(row.body), len(row.detail)) == (BODY_CHARACTERS, DETAIL_CHARACTERS)
+    assert (len(row.body), len(row.detail)) == (limits.REFUSED_BODY_CHARACTERS, limits.REFUSED_DETAIL_CHARACTERS)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_what_no_row_can_hold_is_refused_before_anything_is_written(worker: Work
     assert QuarantinedMessage.objects.count() == 0
 
 
-@pytest.mark.parametrize("count", [0, BATCH_MAX + 1])
+@pytest.mark.parametrize("count", [0, limits.MESSAGES_MAX + 1])
 def test_batches_have_a_size(worker: Worker, count):
     with pytest.raises(InvalidInput, match="number of messages"):
         quarantine(worker.session_id, "far", [message(number) for number in range(count)], using=USING)

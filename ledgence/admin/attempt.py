@@ -13,12 +13,12 @@ from django.utils.translation import gettext_lazy
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import among, newest
 from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_block, link, short
-from ledgence.admin.facts import error_class
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import describe, outcome_badge, ran_for, with_reports, worker_link
 from ledgence.admin.paging import CAP
 from ledgence.admin.reports import report_head
 from ledgence.models import Attempt, Task
+from ledgence.reported import error_class
 
 LATE = "late"
 

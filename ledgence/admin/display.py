@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from ledgence import durations
 from ledgence.conf import get_settings
 
 #: How many characters of one text a page shows.
@@ -107,19 +108,7 @@ def moment(at: datetime | None) -> SafeString | str:
 
 def span(length: timedelta | None) -> str:
     """Say how long, in the two largest units that matter."""
-    if length is None:
-        return NOTHING
-    seconds = abs(length.total_seconds())
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = int(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+    return NOTHING if length is None else durations.span(length)
 
 
 def badge(kind: str, label: Any) -> SafeString:

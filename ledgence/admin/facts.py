@@ -1,6 +1,5 @@
 """What is known of tasks, queues and tokens now, as values: what lists show, and what confirmations judge."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,12 +8,7 @@ from uuid import UUID
 from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.models import ApiToken, Queue, State
-
-#: How far the pages count a queue's work.
-COUNT_CAP = 1_000
-
-# A report's text begins with its error, and that with the names of the exception's class and its bases.
-ERROR_CLASS = re.compile(r'\s*\{\s*"error":\s*\{\s*"classes":\s*\[\s*"((?:[^"\\]|\\.)*)"')
+from ledgence.reported import error_class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +48,6 @@ class TaskFacts:
     def error_class(self) -> str:
         """The exception of the last attempt, by the dotted name of its class; empty without any."""
         return error_class(self.report_head)
-
-
-def error_class(report_head: str) -> str:
-    """Read the exception's class out of the first characters of a report."""
-    found = ERROR_CLASS.match(report_head)
-    return found[1] if found else ""
 
 
 def find_tasks(ids: Iterable[UUID]) -> dict[str, TaskFacts]:
@@ -112,20 +100,3 @@ def find_tokens(ids: Sequence[int]) -> dict[str, TokenFacts]:
     """Look at tokens, by id as text. Those that do not exist are left out."""
     rows = ApiToken.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "revoked_at")
     return {str(pk): TokenFacts(is_revoked=revoked_at is not None) for pk, revoked_at in rows}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLoad:
-    """How much work a queue has; counts of COUNT_CAP + 1 mean more than the cap."""
-
-    due: int
-    #: How long the oldest of them is due; None without any.
-    oldest_due_seconds: float | None
-    later: int
-    active: int
-
-
-def find_loads(ids: Sequence[int]) -> dict[int, QueueLoad]:
-    """Count the work of queues, by id."""
-    rows = sql.run("describe_queues", get_settings().database, {"queues": list(ids), "cap": COUNT_CAP})
-    return {row[0]: QueueLoad(due=row[1], oldest_due_seconds=row[2], later=row[3], active=row[4]) for row in rows}

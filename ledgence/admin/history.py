@@ -10,10 +10,10 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from ledgence.admin.display import NOTHING, badge, join, link, moment, span
-from ledgence.admin.facts import error_class
 from ledgence.admin.reports import Block, report_blocks, report_text
 from ledgence.conf import get_settings
 from ledgence.models import Attempt, DeliveryEvent, OperatorActionTarget, WorkerSession
+from ledgence.reported import error_class
 
 #: How many of each a task's page shows; lists show the rest.
 NEWEST = 50

@@ -13,10 +13,11 @@ from django.utils.translation import gettext_lazy
 from ledgence.admin.actions import PAUSE, RESUME
 from ledgence.admin.base import LedgerAdmin
 from ledgence.admin.display import NOTHING, badge, join, moment, span
-from ledgence.admin.facts import COUNT_CAP, find_loads
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import find_actions
+from ledgence.conf import get_settings
 from ledgence.models import Queue
+from ledgence.status import COUNT_CAP, find_loads
 
 
 class PausedFilter(WordFilter):
@@ -46,7 +47,7 @@ class QueueAdmin(LedgerAdmin):
         return rows.filter(name=term)
 
     def describe_rows(self, rows: list[Any]) -> list[Any]:
-        loads = find_loads([queue.pk for queue in rows])
+        loads = find_loads([queue.pk for queue in rows], using=get_settings().database)
         for queue in rows:
             queue.load = loads[queue.pk]
         return rows

@@ -65,6 +65,12 @@ class WorkerSession(models.Model):
         verbose_name = _("worker session")
         verbose_name_plural = _("worker sessions")
         default_permissions = ("view",)
+        indexes = [
+            # Who is there now, however many have been. Extensions move rows in it, a few a minute for each worker.
+            models.Index(
+                fields=["expires_at"], condition=models.Q(closed_at__isnull=True), name="ledgence_session_open"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.host}:{self.pid})"

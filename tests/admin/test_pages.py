@@ -244,7 +244,8 @@ def test_an_announced_intent_is_stuck_when_its_announcement_is_late_or_was_made_
 
     execute("update ledgence_queue set mode = 'external', destination = 'x'")
     due = "now() - interval '61 s'"
-    assert not stuck(available_at=due, next_publish_at="now() + interval '30 s'")
+    announced = {"publication_id": "gen_random_uuid()", "next_publish_at": "now() + interval '30 s'"}
+    assert not stuck(available_at=due, **announced)
     assert stuck(next_publish_at=due)
     assert not stuck(next_publish_at="now()", publications="4")
     assert stuck(publications="5")

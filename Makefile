@@ -13,7 +13,7 @@ SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 SLOW := slow or browser or broker or scale
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow lint format mutants bench stop-db remove-db install interpreter
+.PHONY: help demo test test-fast test-slow lint format mutants bench stop-db remove-db install elasticmq interpreter
 
 help:
 	@echo "make demo       run real work on this machine: thousands of tasks, and a worker killed on the way"
@@ -21,6 +21,7 @@ help:
 	@echo "make lint       run ruff, mypy and import-linter; make format: let ruff format the code"
 	@echo "make mutants    take out each guard in turn and see the tests fail"
 	@echo "make bench      measure speed"
+	@echo "make elasticmq  fetch a broker from Maven Central; Java and Maven must be there"
 	@echo "make stop-db    stop the embedded PostgreSQL; make remove-db: also remove its data"
 
 demo: $(INSTALLED)
@@ -58,6 +59,10 @@ remove-db:
 	@! [ -x $(BIN)/python ] || $(BIN)/python -m ledgence_project.embedded remove
 
 install: $(INSTALLED)
+
+# The broker of the tests, the measurements and the demonstration: fetched once, into the user's cache.
+elasticmq: $(INSTALLED)
+	@$(BIN)/python -m ledgence_project.elasticmq
 
 $(INSTALLED): requirements.txt pyproject.toml workers/pyproject.toml
 	@if [ "$$($(BIN)/python -c "$$JUDGE" 2>/dev/null)" != fit ]; then \

@@ -4,6 +4,7 @@ import logging
 from typing import NamedTuple
 
 from ledgence import sql
+from ledgence.models.session import silent_after
 
 logger = logging.getLogger("ledgence.watch")
 
@@ -12,7 +13,7 @@ UNSERVED_SECONDS = 60.0
 
 
 class Unserved(NamedTuple):
-    """Due work of one program in one queue that no open session serves."""
+    """Due work of one program in one queue that no live worker serves."""
 
     tenant: str
     namespace: str
@@ -20,6 +21,8 @@ class Unserved(NamedTuple):
     program: str
     version: str
     tasks: int
+    queue_id: int
+    program_id: int
 
 
 def old_snapshots(using: str) -> list[tuple[int, float]]:
@@ -31,11 +34,12 @@ def old_snapshots(using: str) -> list[tuple[int, float]]:
 
 
 def unserved_work(using: str) -> list[Unserved]:
-    """Return the work that is due for a minute and that no open session serves, by queue and program.
+    """Return the work that is due for a minute and that no live worker serves, by queue and program.
 
     The queue's name may be mistyped, a worker not running, or the version one that no worker has.
     """
-    return [Unserved(*row) for row in sql.run("find_unserved_work", using, {"seconds": UNSERVED_SECONDS})]
+    seconds = {"seconds": UNSERVED_SECONDS, "silent_seconds": silent_after().total_seconds()}
+    return [Unserved(*row) for row in sql.run("find_unserved_work", using, seconds)]
 
 
 def warn_of_old_snapshots(using: str) -> None:
@@ -48,5 +52,6 @@ def warn_of_unserved_work(using: str) -> None:
     """Log unserved_work()."""
     for one in unserved_work(using):
         logger.warning(
-            "due work that no open session serves tenant=%s namespace=%s queue=%s program=%s version=%s count=%s", *one
+            "due work that no live worker serves tenant=%s namespace=%s queue=%s program=%s version=%s count=%s",
+            *one[:6],
         )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import DurationField, ExpressionWrapper, F, QuerySet
+from django.db.models import BooleanField, DurationField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -14,16 +14,41 @@ from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import find_actions, find_events
-from ledgence.models import DeliveryIntent, Task
+from ledgence.conf import get_settings
+from ledgence.models import DeliveryIntent, Publisher, Queue, Task
+from ledgence.models.delivery import FAILING, UNCLAIMED
+from ledgence.watch import unserved_work
 
 
 class StuckFilter(WordFilter):
-    title = gettext_lazy("state")
+    title = gettext_lazy("stuck")
     parameter_name = "stuck"
-    words = {"yes": gettext_lazy("stuck")}
+    words = {
+        "yes": gettext_lazy("for any cause"),
+        "overdue": gettext_lazy("overdue"),
+        "failing": gettext_lazy("announcement fails"),
+        "unclaimed": gettext_lazy("announced, unclaimed"),
+        "unserved": gettext_lazy("no worker or publisher"),
+    }
 
     def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
-        return rows.stuck()  # type: ignore[attr-defined,no-any-return]
+        # Any: the model's own querysets.
+        intents: Any = rows
+        if word == "unserved":
+            return narrow_to_unserved(intents.waiting())
+        stuck: QuerySet[Any] = getattr(intents, "stuck" if word == "yes" else word)()
+        return stuck
+
+
+def narrow_to_unserved(waiting: QuerySet[Any]) -> QuerySet[Any]:
+    """Narrow due intents to those for which nobody is alive: no worker has queue and program, or no publisher queue."""
+    using = get_settings().database
+    published = Publisher.objects.using(using).live().values("queue")
+    silent = Queue.objects.using(using).filter(mode=Queue.Mode.EXTERNAL).exclude(pk__in=published)
+    conditions = Q(queue__in=list(silent.values_list("pk", flat=True)))
+    for one in unserved_work(using):
+        conditions |= Q(queue=one.queue_id, program=one.program_id)
+    return waiting.filter(conditions)
 
 
 @admin.register(DeliveryIntent)
@@ -47,13 +72,15 @@ class DeliveryIntentAdmin(LedgerAdmin):
     search_help_text = gettext_lazy("A task's id in full.")
     narrowed_note = gettext_lazy(
         "Stuck: the queue is not paused, and the work is due for more than a minute without anybody taking it; or, of "
-        "a queue with a broker, its announcement is late, or was made five times in vain."
+        "a queue with a broker, its announcement is late, the broker refuses it, it was made five times in vain, or "
+        "again because nobody claimed the work."
     )
 
     available = moment_of("available_at", gettext_lazy("available at"))
     first_published = moment_of("first_published_at", gettext_lazy("first published at"))
     last_published = moment_of("last_published_at", gettext_lazy("last published at"))
     next_publication = moment_of("next_publish_at", gettext_lazy("next publication at"))
+    broker_has_it = moment_of("confirmed_at", gettext_lazy("confirmed by the broker at"))
 
     fieldsets = (
         (
@@ -72,6 +99,7 @@ class DeliveryIntentAdmin(LedgerAdmin):
                 "fields": (
                     ("epoch", "publications", "publication_id"),
                     ("first_published", "last_published", "next_publication"),
+                    ("broker_has_it", "refusals"),
                 )
             },
         ),
@@ -79,7 +107,8 @@ class DeliveryIntentAdmin(LedgerAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         waited = ExpressionWrapper(Now() - F("available_at"), output_field=DurationField())
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(waited=waited)
+        flags = {"is_failing": _flag(FAILING), "is_unclaimed": _flag(UNCLAIMED)}
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(waited=waited, **flags)
         return rows
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
@@ -99,6 +128,9 @@ class DeliveryIntentAdmin(LedgerAdmin):
                 if is_due
                 else badge("later", _("due in %(time)s") % words),
                 intent.queue.paused_at and badge("warning", _("queue paused")),
+                intent.refusals and badge("failed", _("refused by the broker")),
+                intent.is_failing and not intent.refusals and badge("failed", _("announced in vain")),
+                intent.is_unclaimed and badge("warning", _("announced, unclaimed")),
             ]
         )
 
@@ -109,3 +141,7 @@ class DeliveryIntentAdmin(LedgerAdmin):
     @admin.display(description=gettext_lazy("program"))
     def program_name(self, intent: Any) -> Any:
         return str(intent.program)
+
+
+def _flag(condition: Q) -> Any:
+    return ExpressionWrapper(condition, output_field=BooleanField())

@@ -15,16 +15,36 @@ from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import find_actions, worker_link
-from ledgence.models import Lease, Task
+from ledgence.models import Lease, Task, WorkerSession
+from ledgence.models.session import session_state, silent_after
+
+WORKERS = {
+    WorkerSession.State.SILENT: gettext_lazy("worker silent"),
+    WorkerSession.State.ENDED: gettext_lazy("worker ended"),
+}
 
 
-class ExpiredFilter(WordFilter):
+class LeaseStateFilter(WordFilter):
+    """A live worker renews each lease every quarter of its length: what has less than a half left was not renewed."""
+
     title = gettext_lazy("state")
-    parameter_name = "expired"
-    words = {"yes": gettext_lazy("expired"), "no": gettext_lazy("live")}
+    parameter_name = "state"
+    words = {
+        "expired": gettext_lazy("expired"),
+        "expiring": gettext_lazy("expiring"),
+        "silent": gettext_lazy("worker silent"),
+        "live": gettext_lazy("not expired"),
+    }
 
     def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
-        return rows.filter(expires_at__lte=Now()) if word == "yes" else rows.filter(expires_at__gt=Now())
+        match word:
+            case "expired":
+                return rows.filter(expires_at__lte=Now())
+            case "expiring":
+                return rows.filter(expires_at__gt=Now(), expires_at__lte=Now() + silent_after())
+            case "silent":
+                return rows.filter(session__in=WorkerSession.objects.silent())
+        return rows.filter(expires_at__gt=Now())
 
 
 @admin.register(Lease)
@@ -33,7 +53,7 @@ class LeaseAdmin(LedgerAdmin):
     ordering = ("expires_at", "pk")
     list_select_related = ("session", "queue", "program")
     list_display = ("attempt", "expiry", "expires", "program", "queue", "worker", "bound", "cancel_requested")
-    list_filter = (ExpiredFilter, QueueFilter)
+    list_filter = (LeaseStateFilter, QueueFilter)
     search_fields = ("task",)
     search_help_text = gettext_lazy("A task's or a worker session's id in full.")
 
@@ -57,7 +77,9 @@ class LeaseAdmin(LedgerAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         left = ExpressionWrapper(F("expires_at") - Now(), output_field=DurationField())
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(left=left)
+        rows: QuerySet[Any] = (
+            super().get_queryset(request).annotate(left=left, session_state=session_state("session__"))
+        )
         return rows
 
     def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
@@ -78,7 +100,13 @@ class LeaseAdmin(LedgerAdmin):
             state = badge("warning", _("expired %(time)s ago") % words)
         else:
             state = badge("active", _("expires in %(time)s") % words)
-        return join([state, lease.cancel_requested_at and badge("warning", _("asked to stop"))])
+        return join(
+            [
+                state,
+                lease.session_state in WORKERS and badge("warning", WORKERS[lease.session_state]),
+                lease.cancel_requested_at and badge("warning", _("asked to stop")),
+            ]
+        )
 
     @admin.display(description=gettext_lazy("task"))
     def task_link(self, lease: Any) -> Any:

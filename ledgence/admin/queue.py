@@ -1,5 +1,7 @@
 """Queues: how much work waits, for how long, and whether it is handed out."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -8,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from ledgence.admin.actions import PAUSE, RESUME
 from ledgence.admin.base import LedgerAdmin
@@ -16,7 +18,7 @@ from ledgence.admin.display import NOTHING, badge, join, moment, span
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import find_actions
 from ledgence.conf import get_settings
-from ledgence.models import Queue
+from ledgence.models import Publisher, Queue, WorkerSession
 from ledgence.status import COUNT_CAP, find_loads
 
 
@@ -33,14 +35,14 @@ class PausedFilter(WordFilter):
 class QueueAdmin(LedgerAdmin):
     confirmed = (PAUSE, RESUME)
     ordering = ("name", "pk")
-    list_display = ("name", "state", "due", "oldest", "later", "active", "mode", "scope")
+    list_display = ("name", "state", "due", "oldest", "active", "later", "served", "route", "scope")
     list_filter = (PausedFilter,)
     search_fields = ("name",)
     search_help_text = gettext_lazy("A queue's name in full.")
 
     fieldsets = (
         (None, {"fields": ("state", ("name", "tenant", "namespace"), ("mode", "destination"))}),
-        (gettext_lazy("Work"), {"fields": (("due", "oldest", "later", "active"),)}),
+        (gettext_lazy("Work"), {"fields": (("due", "oldest", "active", "later"), "served")}),
     )
 
     def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
@@ -50,6 +52,7 @@ class QueueAdmin(LedgerAdmin):
         loads = find_loads([queue.pk for queue in rows], using=get_settings().database)
         for queue in rows:
             queue.load = loads[queue.pk]
+        count_servers(rows)
         return rows
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
@@ -66,6 +69,22 @@ class QueueAdmin(LedgerAdmin):
     def scope(self, queue: Any) -> Any:
         return f"{queue.tenant} / {queue.namespace}"
 
+    @admin.display(description=gettext_lazy("served by"))
+    def served(self, queue: Any) -> Any:
+        workers = ngettext("%(count)d live worker", "%(count)d live workers", queue.workers) % {"count": queue.workers}
+        parts = [workers if queue.workers else badge("warning", _("no live worker"))]
+        if queue.mode == Queue.Mode.EXTERNAL and not queue.publishers_alive:
+            parts.append(badge("warning", _("no live publisher")))
+        return join(parts)
+
+    @admin.display(description=gettext_lazy("mode"))
+    def route(self, queue: Any) -> Any:
+        if queue.destination is None:
+            return queue.get_mode_display()
+        # The end of an address tells it apart: its beginning is the account's.
+        shown = queue.destination if len(queue.destination) <= 30 else f"…{queue.destination[-30:]}"
+        return format_html('{} <span title="{}">{}</span>', queue.get_mode_display(), queue.destination, shown)
+
     @admin.display(description=gettext_lazy("due"))
     def due(self, queue: Any) -> Any:
         return _capped(queue.load.due)
@@ -79,9 +98,21 @@ class QueueAdmin(LedgerAdmin):
     def later(self, queue: Any) -> Any:
         return _capped(queue.load.later)
 
-    @admin.display(description=gettext_lazy("active"))
+    @admin.display(description=gettext_lazy("running"))
     def active(self, queue: Any) -> Any:
         return _capped(queue.load.active)
+
+
+def count_servers(queues: Sequence[Any]) -> None:
+    """Tell of each queue how many live workers serve it, and how many live publishers announce its work."""
+    using = get_settings().database
+    sessions = WorkerSession.objects.using(using).live()
+    serving = list(sessions.values_list("tenant", "namespace", "queues", "exclude_queues"))
+    publishers = Counter(Publisher.objects.using(using).live().values_list("queue", flat=True))
+    for queue in queues:
+        own = [(names, excluded) for *scope, names, excluded in serving if scope == [queue.tenant, queue.namespace]]
+        queue.workers = sum((not names or queue.name in names) and queue.name not in out for names, out in own)
+        queue.publishers_alive = publishers[queue.pk]
 
 
 def _capped(count: int) -> str:

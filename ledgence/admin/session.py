@@ -1,17 +1,18 @@
 """Worker sessions: which processes there are and were, and what they hold."""
 
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Case, CharField, Count, Max, Q, QuerySet, Value, When
-from django.db.models.functions import Now
+from django.db.models import Count, Max, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.display import badge, join, moment
+from ledgence.admin.display import NOTHING, badge, join, moment
 from ledgence.admin.filters import WordFilter
 from ledgence.conf import get_settings
 from ledgence.models import Channel, Lease, WorkerSession
@@ -19,20 +20,31 @@ from ledgence.models import Channel, Lease, WorkerSession
 #: How many leases a session's page shows.
 LEASES_SHOWN = 100
 
-WORDS = {
-    "open": gettext_lazy("open"),
-    "expired": gettext_lazy("expired"),
-    "closed": gettext_lazy("closed"),
-}
+#: How many programs the list names of what a worker runs.
+PROGRAMS_SHOWN = 3
+
+State = WorkerSession.State
+KINDS = {State.LIVE: "active", State.SILENT: "warning", State.ENDED: "later"}
 
 
 class SessionStateFilter(WordFilter):
+    """Ended sessions grow in number for ever, and are rarely what is looked for."""
+
     title = gettext_lazy("state")
     parameter_name = "state"
-    words = WORDS
+    words = {**dict(State.choices), "all": gettext_lazy("all")}
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        default, *others = super().choices(changelist)
+        yield {**default, "display": _("not ended")}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return super().queryset(request, queryset) if self.value() else self.narrow(request, queryset, "open")
 
     def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
-        return rows.filter(state_word=word)
+        narrowed: QuerySet[Any] = rows if word == "all" else getattr(rows, word)()
+        return narrowed
 
 
 @admin.register(WorkerSession)
@@ -42,6 +54,7 @@ class WorkerSessionAdmin(LedgerAdmin):
         "process",
         "state",
         "held",
+        "running",
         "last_command",
         "queue_names",
         "version",
@@ -57,20 +70,15 @@ class WorkerSessionAdmin(LedgerAdmin):
     closed = moment_of("closed_at", gettext_lazy("closed at"))
 
     fieldsets = (
-        (None, {"fields": ("state", ("name", "host", "pid", "version"), ("held", "last_command"))}),
+        (None, {"fields": ("state", ("name", "host", "pid", "version"), ("held", "running", "last_command"))}),
         (gettext_lazy("Serves"), {"fields": (("tenant", "namespace"), "queue_names")}),
         (gettext_lazy("Times"), {"fields": (("opened", "expires", "closed"),)}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        word = Case(
-            When(closed_at__isnull=False, then=Value("closed")),
-            When(expires_at__lte=Now(), then=Value("expired")),
-            default=Value("open"),
-            output_field=CharField(),
-        )
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(state_word=word)
-        return rows
+        rows: Any = super().get_queryset(request)
+        with_state: QuerySet[Any] = rows.with_state()
+        return with_state
 
     def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
         return rows.filter(Q(name=term) | Q(host=term))
@@ -78,13 +86,14 @@ class WorkerSessionAdmin(LedgerAdmin):
     def describe_rows(self, rows: list[Any]) -> list[Any]:
         using, ids = get_settings().database, [row.pk for row in rows]
         leases = Lease.objects.using(using).filter(session__in=ids)
-        held = _count_by_session(leases)
-        expired = _count_by_session(leases.expired())
+        held = count_programs(leases)
+        expired = dict(leases.expired().values("session").annotate(count=Count("pk")).values_list("session", "count"))
         channels = Channel.objects.using(using).filter(session__in=ids).values("session")
         heard = dict(channels.annotate(last=Max("answered_at")).values_list("session", "last"))
         for row in rows:
-            row.held_count, row.expired_count = held.get(row.pk, 0), expired.get(row.pk, 0)
-            row.heard_at = heard.get(row.pk)
+            row.programs_held, row.expired_count = held[row.pk], expired.get(row.pk, 0)
+            # Between two extensions it may have asked for work.
+            row.heard_at = max(filter(None, (row.opened_at, row.extended_at, heard.get(row.pk))))
         return rows
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
@@ -101,17 +110,24 @@ class WorkerSessionAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, session: Any) -> Any:
-        kind = "active" if session.state_word == "open" else "later"
         count = session.expired_count
-        silent = ngettext("%(count)d lease expired: silent", "%(count)d leases expired: silent", count)
-        lost = count and badge("warning", silent % {"count": count})
-        return join([badge(kind, WORDS[session.state_word]), lost])
+        expired = ngettext("%(count)d lease expired", "%(count)d leases expired", count) % {"count": count}
+        return join([badge(KINDS[session.state], State(session.state).label), count and badge("warning", expired)])
 
     @admin.display(description=gettext_lazy("leases"))
     def held(self, session: Any) -> Any:
-        return _("%(held)d of %(slots)d slots") % {"held": session.held_count, "slots": session.concurrency}
+        words = {"held": session.programs_held.total(), "slots": session.concurrency}
+        return _("%(held)d of %(slots)d slots") % words
 
-    @admin.display(description=gettext_lazy("last command"))
+    @admin.display(description=gettext_lazy("runs now"))
+    def running(self, session: Any) -> Any:
+        programs = session.programs_held.most_common()
+        shown = [f"{count} × {name}" if count > 1 else name for name, count in programs[:PROGRAMS_SHOWN]]
+        if left := len(programs) - len(shown):
+            shown.append(ngettext("%(count)d other program", "%(count)d other programs", left) % {"count": left})
+        return ", ".join(shown) or NOTHING
+
+    @admin.display(description=gettext_lazy("last heard of"))
     def last_command(self, session: Any) -> Any:
         return moment(session.heard_at)
 
@@ -123,5 +139,9 @@ class WorkerSessionAdmin(LedgerAdmin):
         return _("%(served)s, except %(excluded)s") % {"served": served, "excluded": ", ".join(session.exclude_queues)}
 
 
-def _count_by_session(leases: QuerySet[Lease]) -> dict[Any, int]:
-    return dict(leases.values("session").annotate(count=Count("pk")).values_list("session", "count"))
+def count_programs(leases: QuerySet[Lease]) -> defaultdict[Any, Counter[str]]:
+    """Count leases by session and program."""
+    counts: defaultdict[Any, Counter[str]] = defaultdict(Counter)
+    for session, program, count in leases.values_list("session", "program__name").annotate(count=Count("pk")):
+        counts[session][program] = count
+    return counts

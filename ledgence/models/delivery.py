@@ -18,23 +18,44 @@ STUCK_AFTER = timedelta(seconds=60)
 STUCK_PUBLICATIONS = 5
 
 
-class DeliveryIntentQuerySet(models.QuerySet["DeliveryIntent"]):
-    """Adds what operators ask of intents."""
+INTEGRATED = models.Q(queue__mode=Queue.Mode.INTEGRATED)
+#: Nobody takes it, or nobody has announced it in time.
+OVERDUE = INTEGRATED | models.Q(next_publish_at__lte=Now() - STUCK_AFTER)
+#: The broker does not take its announcement, or what becomes of it is never known.
+FAILING = ~INTEGRATED & (
+    models.Q(refusals__gte=1) | models.Q(confirmed_at__isnull=True, publications__gte=STUCK_PUBLICATIONS)
+)
+#: It was announced, and once more when nobody had claimed it in its repair time.
+UNCLAIMED = ~INTEGRATED & models.Q(confirmed_at__isnull=False, publications__gte=2)
 
-    def stuck(self) -> Self:
-        """Intents that nobody takes though they are due: no worker or publisher serves them, or all are overwhelmed."""
-        late = Now() - STUCK_AFTER
-        overdue = self.filter(
+
+class DeliveryIntentQuerySet(models.QuerySet["DeliveryIntent"]):
+    """Adds what operators ask of intents: which are stuck, and why."""
+
+    def waiting(self) -> Self:
+        """Intents that are due for long, of queues that are not paused: whatever of them is stuck has its cause."""
+        return self.filter(
             queue__paused_at__isnull=True,
             # Names every priority, so that each is a probe of ledgence_intent_due and future work is not read.
             priority__in=range(PRIORITY_MIN, PRIORITY_MAX + 1),
-            available_at__lte=late,
+            available_at__lte=Now() - STUCK_AFTER,
         )
-        return overdue.filter(
-            models.Q(queue__mode=Queue.Mode.INTEGRATED)
-            | models.Q(next_publish_at__lte=late)
-            | models.Q(publications__gte=STUCK_PUBLICATIONS)
-        )
+
+    def stuck(self) -> Self:
+        """Intents that nobody takes though they are due: no worker or publisher serves them, or all are overwhelmed."""
+        return self.waiting().filter(OVERDUE | FAILING | UNCLAIMED)
+
+    def overdue(self) -> Self:
+        """Stuck intents that nobody has taken, or, of external queues, announced."""
+        return self.waiting().filter(OVERDUE)
+
+    def failing(self) -> Self:
+        """Stuck intents that the broker refuses, or whose announcements are made in vain."""
+        return self.waiting().filter(FAILING)
+
+    def unclaimed(self) -> Self:
+        """Stuck intents that the broker has, and that nobody claims."""
+        return self.waiting().filter(UNCLAIMED)
 
 
 class DeliveryIntent(models.Model):

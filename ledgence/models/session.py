@@ -16,6 +16,19 @@ def silent_after() -> timedelta:
     return timedelta(seconds=get_settings().lease_seconds / 2)
 
 
+def session_state(prefix: str = "") -> models.Case:
+    """Return the expression for a session's state, from a row that refers to it by ``prefix`` ("session__")."""
+    return models.Case(
+        models.When(**{f"{prefix}closed_at__isnull": False}, then=models.Value(WorkerSession.State.ENDED.value)),
+        models.When(**{f"{prefix}expires_at__lte": Now()}, then=models.Value(WorkerSession.State.ENDED.value)),
+        models.When(
+            **{f"{prefix}extended_at__lte": Now() - silent_after()}, then=models.Value(WorkerSession.State.SILENT.value)
+        ),
+        default=models.Value(WorkerSession.State.LIVE.value),
+        output_field=models.CharField(),
+    )
+
+
 class WorkerSessionQuerySet(models.QuerySet["WorkerSession"]):
     """Adds the one rule of which workers are alive. Every session is live, silent or ended."""
 
@@ -37,9 +50,22 @@ class WorkerSessionQuerySet(models.QuerySet["WorkerSession"]):
         """Sessions that are closed or over."""
         return self.filter(models.Q(closed_at__isnull=False) | models.Q(expires_at__lte=Now()))
 
+    def with_state(self) -> Self:
+        """Annotate each session's ``state``, a word of WorkerSession.State, by the database's clock."""
+        return self.annotate(state=session_state())
+
 
 class WorkerSession(models.Model):
     """One boot of one worker process. Never revived: a new process opens a new session."""
+
+    class State(models.TextChoices):
+        """Whether a session's worker is alive; never stored."""
+
+        LIVE = "live", _("live")
+        # It should have been heard of.
+        SILENT = "silent", _("silent")
+        # Closed by its worker, or not extended until its end.
+        ENDED = "ended", _("ended")
 
     id = models.UUIDField(primary_key=True, editable=False)
     tenant = models.CharField(_("tenant"), max_length=128)

@@ -1,9 +1,10 @@
--- Reads which programs have had due work for long that no open session serves: its queue or its program is in none.
+-- Reads which programs have had due work for long that no live session serves: its queue or its program is in none.
 -- Looks at a thousand overdue intents of each queue, enough to name them, whatever the backlog.
 -- Locks: nothing. Index: ledgence_intent_due by queue. Not the ORM: lateral probes, the sessions' arrays, the clock.
 with session as materialized (
     select tenant, namespace, queues, exclude_queues, programs from ledgence_workersession
     where closed_at is null and expires_at > clock_timestamp()
+      and (extended_at is null or extended_at > clock_timestamp() - make_interval(secs => %(silent_seconds)s))
 ),
 overdue as materialized (
     select q.id as queue_id, q.tenant, q.namespace, q.name, i.program_id, count(*) as count
@@ -16,7 +17,7 @@ overdue as materialized (
     where q.paused_at is null
     group by q.id, i.program_id
 )
-select o.tenant, o.namespace, o.name, p.name, p.version, o.count
+select o.tenant, o.namespace, o.name, p.name, p.version, o.count, o.queue_id, o.program_id
 from overdue o join ledgence_program p on p.id = o.program_id
 where not exists (
     select 1 from session s

@@ -7,14 +7,29 @@ from uuid import UUID, uuid4
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.utils import timezone
 
-from ledgence.models import ApiToken, Attempt, Queue, WorkerSession
+from ledgence.models import ApiToken, Attempt, Program, Publisher, QuarantinedMessage, Queue, WorkerSession
 from ledgence.operations.operate import requeue
+from ledgence.operations.quarantine import quarantine
 from ledgence.tokens import issue
+from ledgence_worker.claims import RefusedMessage
 from ledgence_worker.protocol import Outcome
-from tests.ledger.actors import USING, Worker, operator, raised, submit_task
+from tests.ledger.actors import PROGRAM, USING, Worker, operator, raised, submit_task
 
-VIEWED = ("task", "attempt", "lease", "deliveryintent", "workersession", "queue", "operatoraction", "apitoken")
+VIEWED = (
+    "task",
+    "attempt",
+    "lease",
+    "deliveryintent",
+    "workersession",
+    "queue",
+    "program",
+    "publisher",
+    "quarantinedmessage",
+    "operatoraction",
+    "apitoken",
+)
 OPERATIONS = (
     "requeue_task",
     "cancel_task",
@@ -78,6 +93,18 @@ class Ledger:
     def session(self) -> WorkerSession:
         return WorkerSession.objects.get(pk=self.worker.session_id)
 
+    @property
+    def program(self) -> Program:
+        return Program.objects.get(name=PROGRAM)
+
+    @property
+    def publisher(self) -> Publisher:
+        return Publisher.objects.get()
+
+    @property
+    def quarantined(self) -> QuarantinedMessage:
+        return QuarantinedMessage.objects.get()
+
     def attempt(self, task: UUID) -> Attempt:
         return Attempt.objects.get(task=task, number=1)
 
@@ -103,6 +130,12 @@ def ledger(db: None) -> Ledger:
     worker.acquire_one()
     queued = submit_task(priority=-1)
     issue(name="laptop", roles=["work"], tenant="default", namespace="default", using=USING)
+    now, queue = timezone.now(), Queue.objects.get(name="default")
+    Publisher.objects.create(
+        id=uuid4(), queue=queue, host="mill", pid=7, version="1", started_at=now, turned_at=now, failure="no route"
+    )
+    message = RefusedMessage(message_id="m-1", reason="malformed", detail="not JSON", body="<hello>")
+    quarantine(worker.session_id, "default", [message], using=USING)
     return Ledger(
         queued=queued,
         active=active,

@@ -393,7 +393,7 @@ def test_a_thousand_rows_go_through_the_form_at_once(ledger: Ledger, op: Client)
 
 def test_an_expired_lease_is_found_and_forced_from_the_list(ledger: Ledger, op: Client) -> None:
     expire_leases()
-    page = choose(op, "lease", "force_expire", ledger.active, expired="yes").content.decode()
+    page = choose(op, "lease", "force_expire", ledger.active, state="expired").content.decode()
     assert "1 of 1 task is eligible now." in page
     assert confirm(op, "lease", "force_expire", fields_of(page)).startswith("Force-expire lease: changed 1 task")
 

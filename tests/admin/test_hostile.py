@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from ledgence.admin.display import SHOWN, indented, text_block, visible
-from ledgence.models import OperatorAction, Queue
+from ledgence.models import OperatorAction, Queue, Task
 from ledgence_worker.protocol import ErrorReport, Outcome
 from tests.admin.conftest import VIEWED, Ledger
 from tests.admin.test_actions import ask, choose, confirm, fields_of
@@ -44,6 +44,8 @@ def hostile(ledger: Ledger) -> dict[str, object]:
     execute(
         "update ledgence_apitoken set name = left(%s, 128), tenant = left(%s, 128), queues = array[%s]", [HOSTILE] * 3
     )
+    execute("update ledgence_publisher set host = %s, failure = %s", [HOSTILE] * 2)
+    execute("update ledgence_quarantinedmessage set message_id = %s, detail = %s, body = %s", [HOSTILE] * 3)
     return {"task": task, "lost": lost, "held": held, "session": worker.session_id}
 
 
@@ -67,6 +69,9 @@ def test_pages_show_hostile_text_as_text(hostile: dict[str, object], ledger: Led
         ("workersession", hostile["session"]),
         ("queue", Queue.objects.get(name=SCRIPT[:100]).pk),
         ("operatoraction", OperatorAction.objects.get().pk),
+        ("program", Task.objects.get(pk=ledger.queued).program_id),
+        ("publisher", ledger.publisher.pk),
+        ("quarantinedmessage", ledger.quarantined.pk),
         ("apitoken", ledger.token.pk),
     ]:
         page = shown(op, page_of(model, "change", pk))

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from ledgence.models import OperatorAction
 from ledgence.operations.cancel import cancel
+from ledgence.operations.sessions import close_session
 from tests.admin.conftest import VIEWED, Ledger
 from tests.ledger.actors import USING, execute, expire_leases, submit_tasks
 
@@ -43,6 +44,9 @@ def pages_of(ledger: Ledger) -> list[tuple[str, object]]:
         ("deliveryintent", ledger.queued),
         ("workersession", ledger.worker.session_id),
         ("queue", ledger.queue.pk),
+        ("program", ledger.program.pk),
+        ("publisher", ledger.publisher.pk),
+        ("quarantinedmessage", ledger.quarantined.pk),
         ("operatoraction", OperatorAction.objects.get().pk),
         ("apitoken", ledger.token.pk),
     ]
@@ -205,7 +209,7 @@ def test_pages_follow_each_other_in_one_order(state: str, ledger: Ledger, viewer
     assert set(tasks) <= set(rows)
 
 
-def test_leases_are_shown_by_expiry_and_can_be_narrowed_to_expired_ones(ledger: Ledger, viewer: Client) -> None:
+def test_leases_are_shown_by_expiry_and_narrowed_by_their_state(ledger: Ledger, viewer: Client) -> None:
     [other] = submit_tasks(1, priority=9)
     ledger.worker.acquire_one()
     expire_leases(other)
@@ -214,48 +218,148 @@ def test_leases_are_shown_by_expiry_and_can_be_narrowed_to_expired_ones(ledger: 
         return [lease.pk for lease in viewer.get(page_of("lease", **query)).context["cl"].result_list]
 
     assert leases() == [other, ledger.active]
-    assert leases(expired="yes") == [other]
-    assert leases(expired="no") == [ledger.active]
+    assert leases(state="expired") == [other]
+    assert leases(state="live") == [ledger.active]
+    assert leases(state="expiring") == []
+    assert leases(state="silent") == []
     assert leases(q=str(ledger.worker.session_id)) == [other, ledger.active]
     assert "expired 1." in shown(viewer, page_of("lease", "change", other))
+    execute("update ledgence_lease set expires_at = now() + interval '29 s' where task_id = %s", [ledger.active])
+    assert leases(state="expiring") == [ledger.active]
+    fall_silent(ledger)
+    assert leases(state="silent") == [other, ledger.active]
+    assert "worker silent" in shown(viewer, page_of("lease", "change", ledger.active))
+
+
+def fall_silent(ledger: Ledger) -> None:
+    """Let the worker be unheard of for longer than half a lease."""
+    execute(
+        "update ledgence_workersession set opened_at = now() - interval '1 h', extended_at = now() - interval '31 s'"
+    )
+
+
+def stuck_on(client: Client, word: str = "yes") -> list[UUID]:
+    """Return the intents that the filter finds by one of its words."""
+    return [intent.pk for intent in client.get(page_of("deliveryintent", stuck=word)).context["cl"].result_list]
 
 
 def test_the_stuck_filter_finds_work_that_waits_though_it_is_due(ledger: Ledger, viewer: Client) -> None:
-    def stuck() -> list[UUID]:
-        return [intent.pk for intent in viewer.get(page_of("deliveryintent", stuck="yes")).context["cl"].result_list]
-
-    assert stuck() == []
+    assert stuck_on(viewer) == []
     execute(
         "update ledgence_deliveryintent set available_at = now() - interval '61 s' where task_id = %s", [ledger.queued]
     )
-    assert stuck() == [ledger.queued]
+    assert stuck_on(viewer) == stuck_on(viewer, "overdue") == [ledger.queued]
+    assert stuck_on(viewer, "failing") == stuck_on(viewer, "unclaimed") == stuck_on(viewer, "unserved") == []
+    fall_silent(ledger)
+    assert stuck_on(viewer, "unserved") == [ledger.queued]
     execute("update ledgence_queue set paused_at = now()")
-    assert stuck() == []
+    assert stuck_on(viewer) == stuck_on(viewer, "unserved") == []
 
 
-def test_an_announced_intent_is_stuck_when_its_announcement_is_late_or_was_made_in_vain(
-    ledger: Ledger, viewer: Client
+#: What an intent of an external queue may be like, and the words that find it beside "yes".
+ANNOUNCED: list[tuple[dict[str, str], set[str]]] = [
+    ({"next_publish_at": "now() + interval '30 s'"}, set()),
+    ({"next_publish_at": "now() - interval '61 s'"}, {"overdue"}),
+    ({"publications": "4"}, set()),
+    ({"publications": "5"}, {"failing"}),
+    ({"publications": "1", "refusals": "1"}, {"failing"}),
+    ({"publications": "1", "confirmed_at": "now()"}, set()),
+    ({"publications": "2", "confirmed_at": "now()"}, {"unclaimed"}),
+    ({"available_at": "now()", "publications": "9", "refusals": "9"}, set()),
+]
+
+
+@pytest.mark.parametrize(("columns", "words"), ANNOUNCED, ids=lambda one: "-".join(sorted(one)) or "nothing")
+def test_an_announced_intent_is_stuck_for_its_cause(
+    columns: dict[str, str], words: set[str], ledger: Ledger, viewer: Client
 ) -> None:
-    def stuck(**columns: str) -> bool:
-        setting = ", ".join(f"{column} = {value}" for column, value in columns.items())
-        execute(f"update ledgence_deliveryintent set {setting} where task_id = %s", [ledger.queued])  # noqa: S608
-        page = viewer.get(page_of("deliveryintent", stuck="yes"))
-        return ledger.queued in [intent.pk for intent in page.context["cl"].result_list]
-
     execute("update ledgence_queue set mode = 'external', destination = 'x'")
-    due = "now() - interval '61 s'"
-    announced = {"publication_id": "gen_random_uuid()", "next_publish_at": "now() + interval '30 s'"}
-    assert not stuck(available_at=due, **announced)
-    assert stuck(next_publish_at=due)
-    assert not stuck(next_publish_at="now()", publications="4")
-    assert stuck(publications="5")
+    announced = {"available_at": "now() - interval '61 s'", "publication_id": "gen_random_uuid()"}
+    announced |= {"next_publish_at": "now()"} | columns
+    setting = ", ".join(f"{column} = {value}" for column, value in announced.items())
+    execute(f"update ledgence_deliveryintent set {setting} where task_id = %s", [ledger.queued])  # noqa: S608
+    found = {word for word in ("overdue", "failing", "unclaimed", "unserved") if stuck_on(viewer, word)}
+    assert found == words
+    assert stuck_on(viewer) == ([ledger.queued] if words else [])
 
 
-def test_a_session_with_expired_leases_looks_silent(ledger: Ledger, viewer: Client) -> None:
-    assert "silent" not in shown(viewer, page_of("workersession"))
+def test_announced_work_without_a_live_publisher_is_unserved(ledger: Ledger, viewer: Client) -> None:
+    execute("update ledgence_queue set mode = 'external', destination = 'x'")
+    execute(
+        "update ledgence_deliveryintent set available_at = now() - interval '61 s', next_publish_at = now(), "
+        "publication_id = gen_random_uuid() where task_id = %s",
+        [ledger.queued],
+    )
+    assert stuck_on(viewer, "unserved") == []
+    assert "no live publisher" not in shown(viewer, page_of("queue"))
+    execute("update ledgence_publisher set turned_at = now() - interval '61 s'")
+    assert stuck_on(viewer, "unserved") == [ledger.queued]
+    assert "no live publisher" in shown(viewer, page_of("queue"))
+
+
+def sessions_on(client: Client, **query: str) -> list[str]:
+    return [session.state for session in client.get(page_of("workersession", **query)).context["cl"].result_list]
+
+
+def test_a_session_is_live_silent_or_ended(ledger: Ledger, viewer: Client) -> None:
+    assert sessions_on(viewer) == sessions_on(viewer, state="live") == ["live"]
+    fall_silent(ledger)
+    assert sessions_on(viewer) == sessions_on(viewer, state="silent") == ["silent"]
+    assert sessions_on(viewer, state="live") == []
+    close_session(ledger.worker.session_id, using=USING)
+    assert sessions_on(viewer) == sessions_on(viewer, state="silent") == []
+    assert sessions_on(viewer, state="ended") == sessions_on(viewer, state="all") == ["ended"]
+
+
+def test_a_session_tells_what_it_runs_now(ledger: Ledger, viewer: Client) -> None:
+    assert "tests.work</td>" in shown(viewer, page_of("workersession"))
+    submit_tasks(2)
+    ledger.worker.acquire(2)
+    assert "3 × tests.work" in shown(viewer, page_of("workersession"))
+    assert "3 of 8 slots" in shown(viewer, page_of("workersession"))
+
+
+def test_a_session_with_expired_leases_says_so(ledger: Ledger, viewer: Client) -> None:
+    assert "expired" not in shown(viewer, page_of("workersession")).split("result_list")[1]
     expire_leases()
-    assert "1 lease expired: silent" in shown(viewer, page_of("workersession"))
+    assert "1 lease expired" in shown(viewer, page_of("workersession"))
     assert str(ledger.active) in shown(viewer, page_of("workersession", "change", ledger.worker.session_id))
+
+
+def test_programs_tell_which_live_workers_have_them(ledger: Ledger, viewer: Client) -> None:
+    submit_tasks(1, program="tests.nobody")
+
+    def programs(**query: str) -> list[str]:
+        return [program.name for program in viewer.get(page_of("program", **query)).context["cl"].result_list]
+
+    assert programs() == ["tests.nobody", "tests.work"]
+    assert programs(workers="yes") == programs(q="tests.work") == ["tests.work"]
+    assert programs(workers="no") == ["tests.nobody"]
+    assert page_of("task", q="program:tests.work") in shown(viewer, page_of("program"))
+    fall_silent(ledger)
+    assert programs(workers="yes") == []
+
+
+def test_publishers_are_live_or_silent_and_tell_what_fails(ledger: Ledger, viewer: Client) -> None:
+    def publishers(**query: str) -> int:
+        return len(viewer.get(page_of("publisher", **query)).context["cl"].result_list)
+
+    assert publishers() == publishers(state="live") == publishers(state="failing") == 1
+    assert publishers(q="mill") == publishers(q="default") == 1
+    assert publishers(state="silent") == publishers(q="nowhere") == 0
+    assert "no route" in shown(viewer, page_of("publisher", "change", ledger.publisher.pk))
+    execute("update ledgence_publisher set turned_at = now() - interval '61 s', failure = ''")
+    assert (publishers(state="live"), publishers(state="silent"), publishers(state="failing")) == (0, 1, 0)
+
+
+def test_quarantined_messages_are_found_by_reason_queue_and_id(ledger: Ledger, viewer: Client) -> None:
+    def messages(**query: str) -> int:
+        return len(viewer.get(page_of("quarantinedmessage", **query)).context["cl"].result_list)
+
+    assert messages() == messages(reason="malformed") == messages(queue=str(ledger.queue.pk)) == messages(q="m-1") == 1
+    assert messages(reason="foreign") == messages(queue="0") == messages(q="m") == 0
+    page = shown(viewer, page_of("quarantinedmessage", "change", ledger.quarantined.pk))
+    assert "not JSON" in page and "&lt;hello&gt;" in page
 
 
 def test_a_queue_tells_what_waits_and_for_how_long(ledger: Ledger, viewer: Client) -> None:

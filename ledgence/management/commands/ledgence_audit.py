@@ -20,7 +20,7 @@ class Command(BaseCommand):
             self.stderr.write(f"warning: process {pid} has held a snapshot for {age:.0f} s; dead rows stay meanwhile")
         for work in unserved_work(using):
             program = f"{work.program} {work.version}"
-            self.stderr.write(f"warning: queue {work.queue} has due work of {program}, which no open session serves")
+            self.stderr.write(f"warning: queue {work.queue} has due work of {program}, which no live worker serves")
         violations = list(audit(using=using))
         for violation in violations:
             shown = ", ".join(violation.ids[:SHOWN])

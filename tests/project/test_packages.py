@@ -41,13 +41,15 @@ def test_both_distributions_have_one_version() -> None:
     version = APP["project"]["version"]
     assert WORKER["project"]["version"] == version
     assert f"django-ledgence-worker=={version}" in APP["project"]["dependencies"]
+    # Its adapter to SQS comes with the execution side.
+    assert APP["project"]["optional-dependencies"]["sqs"] == [f"django-ledgence-worker[sqs]=={version}"]
 
 
 def test_the_cores_stay_small() -> None:
     assert {distribution(r) for r in APP["project"]["dependencies"]} == {"django", "psycopg", "django-ledgence-worker"}
     assert {distribution(r) for r in WORKER["project"]["dependencies"]} == {"cloudevents"}
     assert set(APP["project"]["optional-dependencies"]) == {"sqs", "http", "project", "dev"}
-    assert set(WORKER["project"]["optional-dependencies"]) == {"http"}
+    assert set(WORKER["project"]["optional-dependencies"]) == {"http", "sqs"}
 
 
 def test_requirements_install_the_checkout_first_and_everything_else_after() -> None:

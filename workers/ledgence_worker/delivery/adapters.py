@@ -9,6 +9,7 @@ from ledgence_worker.errors import InvalidInput
 
 #: The group of the entry points by which other distributions offer adapters.
 GROUP: Final = "ledgence_worker.adapters"
+_SQS: Final = EntryPoint(name="sqs", value="ledgence_worker.delivery.sqs.options:SqsOptions", group=GROUP)
 
 
 class Adapter(Protocol):
@@ -32,8 +33,8 @@ class Adapter(Protocol):
 
 
 def known_adapters() -> dict[str, EntryPoint]:
-    """Return the adapters that are installed, by their names."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    """Return the adapters that are installed, by their names; the bundled one cannot be replaced."""
+    return {point.name: point for point in (*entry_points(group=GROUP), _SQS)}
 
 
 def load_adapter(point: EntryPoint) -> type[Adapter]:

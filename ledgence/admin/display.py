@@ -13,26 +13,17 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from ledgence import durations
+from ledgence import wording
 from ledgence.conf import get_settings
+from ledgence.wording import visible
 
 #: How many characters of one text a page shows.
 SHOWN = 32 * 1024
 
 NOTHING = "–"
 
-# Controls, marks that turn the direction of text, and halves of characters: invisible, misleading, or not encodable.
-INVISIBLE = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-
 # Whole strings first: what looks like structure inside them is not.
 JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{},:]|[^\s"\[\]{},:]+')
-
-
-def visible(text: str) -> str:
-    """Return the text with invisible and direction-turning characters as escapes, always encodable."""
-    return INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def text_block(text: str, *, length: int | None = None, limit: int = SHOWN, keep_end: bool = False) -> SafeString:
@@ -108,7 +99,7 @@ def moment(at: datetime | None) -> SafeString | str:
 
 def span(length: timedelta | None) -> str:
     """Say how long, in the two largest units that matter."""
-    return NOTHING if length is None else durations.span(length)
+    return NOTHING if length is None else wording.span(length)
 
 
 def badge(kind: str, label: Any) -> SafeString:

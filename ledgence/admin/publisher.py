@@ -11,10 +11,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.display import NOTHING, badge, join, link, text_block, visible
+from ledgence.admin.display import NOTHING, badge, join, link, text_block
 from ledgence.admin.filters import WordFilter
 from ledgence.models import Publisher, Queue
 from ledgence.models.publisher import SILENT_AFTER
+from ledgence.wording import visible
 
 
 class PublisherStateFilter(WordFilter):

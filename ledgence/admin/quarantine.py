@@ -11,12 +11,13 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import newest
-from ledgence.admin.display import badge, link, text_block, visible
+from ledgence.admin.display import badge, link, text_block
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import worker_link
 from ledgence.admin.paging import CAP
 from ledgence.conf import get_settings
 from ledgence.models import QuarantinedMessage, Queue
+from ledgence.wording import visible
 
 Reason = QuarantinedMessage.Reason
 

@@ -6,8 +6,9 @@ import re
 import pytest
 from django.test import Client
 
-from ledgence.admin.display import SHOWN, indented, text_block, visible
+from ledgence.admin.display import SHOWN, indented, text_block
 from ledgence.models import OperatorAction, Queue, Task
+from ledgence.wording import visible
 from ledgence_worker.protocol import ErrorReport, Outcome
 from tests.admin.conftest import VIEWED, Ledger
 from tests.admin.test_actions import ask, choose, confirm, fields_of

@@ -1,0 +1,190 @@
+"""What the ledger knows of one task and of whoever could run it, as values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from ledgence.conf import get_settings
+from ledgence.models import State
+from ledgence.reported import error_class
+from ledgence.status import OpenSession, PublisherStatus
+
+#: How long due work may wait for a worker that has a free slot, before that is remarkable.
+UNTAKEN_AFTER = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """The task's terms, and its outcome."""
+
+    id: UUID
+    tenant: str
+    namespace: str
+    outcome: str | None
+    finished_at: datetime | None
+    revision: int
+    max_attempts: int
+    timeout_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFacts:
+    """The task's queue."""
+
+    id: int
+    name: str
+    mode: str
+    destination: str | None
+    paused_at: datetime | None
+    paused_by: str
+    pause_reason: str
+
+    @property
+    def is_external(self) -> bool:
+        return self.mode == "external"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramFacts:
+    """The task's program."""
+
+    id: int
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentFacts:
+    """The generation that is queued."""
+
+    generation: int
+    cause: str
+    charged: int
+    priority: int
+    available_at: datetime
+    epoch: int
+    publications: int
+    first_published_at: datetime | None
+    last_published_at: datetime | None
+    next_publish_at: datetime | None
+    #: Whether a publisher holds it for sending, until next_publish_at.
+    is_held: bool
+    confirmed_at: datetime | None
+    refusals: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseFacts:
+    """The authority that is held."""
+
+    number: int
+    expires_at: datetime
+    bound_at: datetime | None
+    cancel_requested_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HolderFacts:
+    """The session that holds it."""
+
+    id: UUID
+    name: str
+    host: str
+    pid: int
+    closed_at: datetime | None
+    expires_at: datetime
+    extended_at: datetime | None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.host}:{self.pid})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFacts:
+    """The last attempt."""
+
+    number: int
+    id: int
+    outcome: str | None
+    claimed_at: datetime | None
+    authorized_at: datetime | None
+    finished_at: datetime | None
+    report_head: str | None
+
+    @property
+    def error_class(self) -> str:
+        return error_class(self.report_head or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFacts:
+    """Something that was not ordinary in a generation's delivery."""
+
+    kind: str
+    happened_at: datetime
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotFacts:
+    """How many attempts of one program the workers run."""
+
+    program: str
+    version: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything that an explanation rests on. ``at`` is the database's clock."""
+
+    at: datetime
+    task: TaskFacts
+    queue: QueueFacts
+    program: ProgramFacts
+    intent: IntentFacts | None = None
+    lease: LeaseFacts | None = None
+    holder: HolderFacts | None = None
+    attempt: AttemptFacts | None = None
+    #: Of a queued task: the open sessions of its tenant and namespace.
+    sessions: Sequence[OpenSession] = ()
+    #: What the sessions run that could run it, where none has a free slot.
+    busy_with: Sequence[SlotFacts] = ()
+    #: How much due work of its queue comes before it; COUNT_CAP + 1 means more than the cap. None: it is not due.
+    ahead: int | None = None
+    #: Of a queued task of an external queue.
+    publishers: Sequence[PublisherStatus] = ()
+    events: Sequence[EventFacts] = ()
+    #: Process and age in seconds of the oldest snapshot, where searches for due work may be slow for it.
+    old_snapshot: tuple[int, float] | None = None
+    #: Of an active task: how long ago housekeeping has turned; None: nobody has ever run it.
+    housekeeping_seconds: float | None = None
+    has_hints: bool = field(default_factory=lambda: get_settings().hints)
+    lease_seconds: float = field(default_factory=lambda: get_settings().lease_seconds)
+
+    @property
+    def state(self) -> State | None:
+        """The state; None for a task that breaks the ledger's first invariant."""
+        if self.task.outcome is not None:
+            return State(self.task.outcome)
+        if self.lease is not None:
+            return State.ACTIVE
+        return State.QUEUED if self.intent is not None else None
+
+    @property
+    def is_due(self) -> bool:
+        return self.intent is not None and self.intent.available_at <= self.at
+
+    @property
+    def able(self) -> list[OpenSession]:
+        """The open sessions that serve the queue and know the program's version."""
+        return [s for s in self.sessions if s.serves and self.program.version in s.versions]
+
+    @property
+    def able_and_heard(self) -> list[OpenSession]:
+        """Those of them whose workers are alive."""
+        return [session for session in self.able if not session.is_silent]

@@ -1,0 +1,101 @@
+"""Who could take a queued task, and why none of them does."""
+
+from collections.abc import Iterator, Sequence
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from ledgence.explanation.facts import Facts
+from ledgence.explanation.line import Code, Kind, Line, Target
+from ledgence.status import OpenSession
+
+#: How many sessions and versions are named.
+NAMED = 3
+
+
+def explain_takers(facts: Facts) -> Iterator[Line]:
+    """Say why no worker that is there can take the task now, at most one reason: the first of those there are."""
+    serving = [session for session in facts.sessions if session.serves]
+    if not serving:
+        yield _no_session(facts)
+    elif not facts.able:
+        yield _no_program(facts, serving)
+    elif not facts.able_and_heard:
+        yield _all_silent(facts)
+    elif not any(session.free for session in facts.able_and_heard):
+        yield _all_busy(facts)
+
+
+def _no_session(facts: Facts) -> Line:
+    count = len(facts.sessions)
+    words = {"count": count, "queue": facts.queue.name}
+    if count:
+        text = ngettext(
+            "%(count)d worker session is open, and does not serve queue %(queue)s.",
+            "%(count)d worker sessions are open, and none serves queue %(queue)s.",
+            count,
+        )
+    else:
+        text = _("No worker session is open that could serve queue %(queue)s.")
+    advice = _("Start a worker that serves it: manage.py ledgence_worker --queue %(queue)s. Is the queue's name right?")
+    return Line(
+        code=Code.NO_SESSION, is_blocking=True, text=text % words, advice=advice % words, target=sessions_target()
+    )
+
+
+def _no_program(facts: Facts, serving: Sequence[OpenSession]) -> Line:
+    count = len(serving)
+    words = {"count": count, "queue": facts.queue.name, "program": str(facts.program)}
+    text = ngettext(
+        "%(count)d worker session serves queue %(queue)s, and does not have program %(program)s.",
+        "%(count)d worker sessions serve queue %(queue)s, and none has program %(program)s.",
+        count,
+    )
+    text %= words
+    if versions := sorted({version for session in serving for version in session.versions}):
+        others = _("Of this program they have: %(versions)s.") % {"versions": ", ".join(versions[-NAMED:])}
+        text = f"{text} {others}"
+    advice = _("Start a worker whose code has this version. Keep a version registered until its tasks are gone.")
+    return Line(code=Code.NO_PROGRAM, is_blocking=True, text=text, advice=advice, target=sessions_target())
+
+
+def _all_silent(facts: Facts) -> Line:
+    silent = facts.able
+    count = len(silent)
+    text = ngettext(
+        "%(count)d worker session could run it and is silent: %(named)s.",
+        "%(count)d worker sessions could run it, and all are silent: %(named)s.",
+        count,
+    ) % {
+        "count": count,
+        "named": ", ".join(f"{session}, {_silence(session.heard_seconds)}" for session in silent[:NAMED]),
+    }
+    return Line(
+        code=Code.ALL_SILENT,
+        is_blocking=True,
+        text=text,
+        advice=_("Their workers died, hang, or cannot reach the task service: look at those machines, start others."),
+        target=Target(kind=Kind.SESSION, id=str(silent[0].id), label=str(silent[0])),
+    )
+
+
+def _silence(seconds: float | None) -> str:
+    return _("unheard of for %(seconds).0f s") % {"seconds": seconds or 0}
+
+
+def _all_busy(facts: Facts) -> Line:
+    able = facts.able_and_heard
+    slots = sum(session.concurrency for session in able)
+    running = ", ".join(f"{slot.program} {slot.version} × {slot.count}" for slot in facts.busy_with)
+    text = ngettext(
+        "All %(slots)d slots of the %(count)d worker session that could run it are busy: %(running)s.",
+        "All %(slots)d slots of the %(count)d worker sessions that could run it are busy: %(running)s.",
+        len(able),
+    ) % {"slots": slots, "count": len(able), "running": running}
+    advice = _("Wait for a slot, or start more workers.")
+    return Line(code=Code.ALL_BUSY, is_blocking=True, text=text, advice=advice, target=sessions_target())
+
+
+def sessions_target() -> Target:
+    """Return the list of sessions."""
+    return Target(kind=Kind.SESSION, id=None, label=_("worker sessions"))

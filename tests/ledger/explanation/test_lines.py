@@ -1,0 +1,395 @@
+"""What is said of which facts: each code by the facts that lead to it, in the order in which they matter."""
+
+from datetime import timedelta
+
+import pytest
+
+from ledgence.explanation import Code, Kind, explain_facts
+from ledgence.explanation.facts import EventFacts, Facts, SlotFacts
+from ledgence.status import COUNT_CAP
+from tests.ledger.explanation.made import (
+    NOW,
+    TASK,
+    active,
+    ago,
+    attempt,
+    ended,
+    external,
+    facts,
+    holder,
+    intent,
+    lease,
+    publisher,
+    queue,
+    queued,
+    running,
+    session,
+    task,
+)
+
+
+def codes(facts: Facts) -> list[str]:
+    return [line.code.value for line in explain_facts(facts).lines]
+
+
+def blocking(facts: Facts) -> list[str]:
+    return [line.code.value for line in explain_facts(facts).lines if line.is_blocking]
+
+
+def said(facts: Facts, code: Code) -> str:
+    """Return what the one line of a code says, with its advice."""
+    [line] = [line for line in explain_facts(facts).lines if line.code is code]
+    return f"{line.text} {line.advice}".strip()
+
+
+def target(facts: Facts, code: Code) -> tuple[str, str | None]:
+    [line] = [line for line in explain_facts(facts).lines if line.code is code]
+    assert line.target is not None
+    return line.target.kind.value, line.target.id
+
+
+# Terminal
+
+
+def test_a_task_that_succeeded_says_when_and_in_which_attempt() -> None:
+    known = ended("succeeded")
+    assert codes(known) == ["succeeded"]
+    assert said(known, Code.SUCCEEDED) == (
+        "It succeeded 10.0 s ago, at 2026-05-04 11:59:50 UTC, in attempt 1. "
+        "Nothing. To run it once more, requeue it as a copy."
+    )
+    assert target(known, Code.SUCCEEDED) == ("attempt", "99")
+
+
+def test_a_task_that_failed_names_the_exception() -> None:
+    head = '{"error": {"classes": ["shop.errors.Declined", "Exception"], "message": "n'
+    known = ended("failed", attempt=attempt(number=3, outcome="failed", report_head=head))
+    assert "attempt 3 failed with Declined, and no other follows" in said(known, Code.FAILED)
+    lost = ended("failed", attempt=attempt(number=3, outcome="lost"))
+    assert "attempt 3 lost, and no other follows" in said(lost, Code.FAILED)
+
+
+def test_a_cancelled_task_says_when() -> None:
+    assert said(ended("cancelled"), Code.CANCELLED).startswith("It was cancelled 10.0 s ago")
+
+
+def test_a_task_that_is_nowhere_is_told_as_damage() -> None:
+    assert blocking(facts()) == ["nowhere"]
+    assert codes(ended("failed", attempt=None)) == ["nowhere"]
+    assert explain_facts(facts()).state is None
+
+
+# Queued
+
+
+def test_a_task_that_a_worker_is_about_to_take_says_so() -> None:
+    assert codes(queued()) == ["ready"]
+    assert said(queued(), Code.READY).startswith("It is due for 1.0 s, and 3 slots are free for it")
+    assert blocking(queued()) == []
+
+
+def test_without_hints_a_ready_task_waits_for_the_poll() -> None:
+    assert codes(queued(has_hints=False)) == ["ready", "hints_off"]
+
+
+def test_due_work_that_nobody_takes_though_slots_are_free_is_remarkable() -> None:
+    known = queued(intent=intent(available_at=ago(11)), has_hints=False)
+    assert codes(known) == blocking(known) == ["untaken"]
+    known = queued(intent=intent(available_at=ago(11)), old_snapshot=(4711, 90.2))
+    assert codes(known) == ["untaken", "old_snapshot"]
+    assert "process 4711 has held a snapshot for 90 s" in said(known, Code.OLD_SNAPSHOT)
+
+
+def test_work_for_later_is_told_with_its_time_and_nothing_that_only_matters_when_due() -> None:
+    known = queued(intent=intent(available_at=NOW + timedelta(hours=3, minutes=20)), ahead=None, has_hints=False)
+    assert codes(known) == ["not_due"]
+    assert "may start in 3 h 20 min, at 2026-05-04 15:20:00 UTC" in said(known, Code.NOT_DUE)
+    assert target(known, Code.NOT_DUE) == ("intent", str(TASK))
+
+
+def test_what_would_hold_work_for_later_up_is_told_before_it_is_due() -> None:
+    known = queued(intent=intent(available_at=ago(-60)), ahead=None, sessions=[])
+    assert blocking(known) == ["not_due", "no_session"]
+
+
+def test_a_retry_tells_the_attempt_before_and_the_delay() -> None:
+    known = queued(
+        intent=intent(generation=2, cause="crashed", charged=1, available_at=ago(-20)), attempt=attempt(), ahead=None
+    )
+    assert codes(known) == ["not_due", "retry"]
+    assert "attempt 1 crashed 10.0 s ago, and the next one follows after 30.0 s. 1 of 3 attempts are used up." in said(
+        known, Code.RETRY
+    )
+    assert target(known, Code.RETRY) == ("attempt", "99")
+
+
+def test_a_requeued_task_tells_after_what() -> None:
+    known = queued(intent=intent(generation=2, cause="requeued"), attempt=attempt(outcome="failed"))
+    assert codes(known) == ["requeued", "ready"]
+    assert "after attempt 1 failed, 10.0 s ago" in said(known, Code.REQUEUED)
+
+
+def test_a_paused_queue_tells_by_whom_since_when_and_why() -> None:
+    known = queued(queue=queue(paused_at=ago(7200), paused_by="ada", pause_reason="mail server moves"))
+    assert codes(known) == blocking(known) == ["paused"]
+    assert "by ada 2 h 0 min ago, at 2026-05-04 10:00:00 UTC, because “mail server moves”" in said(known, Code.PAUSED)
+    assert target(known, Code.PAUSED) == ("queue", "7")
+
+
+def test_no_session_and_none_for_the_queue_are_told_apart() -> None:
+    nobody = said(queued(sessions=[]), Code.NO_SESSION)
+    assert nobody.startswith("No worker session is open that could serve queue mail.")
+    assert "manage.py ledgence_worker --queue mail" in nobody
+    others = said(queued(sessions=[session(serves=False), session(serves=False)]), Code.NO_SESSION)
+    assert others.startswith("2 worker sessions are open, and none serves queue mail.")
+    assert target(queued(sessions=[]), Code.NO_SESSION) == ("session", None)
+
+
+def test_a_missing_version_is_told_with_those_that_are_there() -> None:
+    known = queued(sessions=[session(versions=("0.9",)), session(versions=()), session(serves=False)])
+    assert blocking(known) == ["no_program"]
+    assert said(known, Code.NO_PROGRAM).startswith(
+        "2 worker sessions serve queue mail, and none has program shop.send 1. Of this program they have: 0.9."
+    )
+
+
+def test_silent_workers_are_named() -> None:
+    known = queued(sessions=[session(heard_seconds=45.0), session(serves=False)])
+    assert blocking(known) == ["all_silent"]
+    assert "1 worker session could run it and is silent: w1 (h1:11), unheard of for 45 s." in said(
+        known, Code.ALL_SILENT
+    )
+    assert codes(queued(sessions=[session(heard_seconds=45.0), session()])) == ["ready"]
+
+
+def test_busy_slots_are_told_with_what_they_run() -> None:
+    sessions = [session(leases=4), session(leases=4), session(heard_seconds=100.0)]
+    known = queued(sessions=sessions, busy_with=[SlotFacts(program="shop.report", version="2", count=8)])
+    assert blocking(known) == ["all_busy"]
+    assert said(known, Code.ALL_BUSY).startswith(
+        "All 8 slots of the 2 worker sessions that could run it are busy: shop.report 2 × 8."
+    )
+
+
+def test_work_ahead_is_counted_up_to_the_cap() -> None:
+    assert codes(queued(ahead=3)) == ["ahead"]
+    assert blocking(queued(ahead=3)) == []
+    assert said(queued(ahead=1), Code.AHEAD).startswith("1 due task of queue mail comes before it")
+    assert said(queued(ahead=COUNT_CAP), Code.AHEAD).startswith("1000 due tasks")
+    assert said(queued(ahead=COUNT_CAP + 1), Code.AHEAD).startswith("1,000+ due tasks of queue mail come before it")
+
+
+def test_several_causes_come_in_the_order_in_which_they_matter() -> None:
+    known = queued(
+        queue=external(paused_at=ago(5), paused_by="a", pause_reason="b"),
+        intent=intent(cause="lost", generation=2, charged=1, available_at=ago(-5), next_publish_at=ago(-5)),
+        attempt=attempt(outcome="lost"),
+        sessions=[],
+        ahead=3,
+    )
+    assert codes(known) == ["not_due", "retry", "paused", "no_session", "no_publisher", "ahead"]
+
+
+# Queued in an external queue
+
+
+def announced(**changes: object) -> Facts:
+    """Return the facts of a task whose announcement the broker has."""
+    own = {
+        "publications": 1,
+        "first_published_at": ago(20),
+        "last_published_at": ago(20),
+        "confirmed_at": ago(20),
+        "next_publish_at": ago(-40),
+    }
+    return queued(queue=external(), intent=intent(**own | changes), publishers=[publisher()])
+
+
+def test_announced_work_waits_for_a_worker_that_receives_it() -> None:
+    assert codes(announced()) == ["announced"]
+    assert blocking(announced()) == []
+    told = said(announced(), Code.ANNOUNCED)
+    assert told.startswith("It was announced 20.0 s ago, the broker has it, and no worker has claimed it;")
+    assert "it is sent next in 40.0 s" in told
+    assert "receives from arn:mail" in told
+    often = said(announced(publications=4, first_published_at=ago(600)), Code.ANNOUNCED)
+    assert "announced 4 times, first 10 min 0 s and last 20.0 s ago" in often
+    assert "due to be sent for 5.0 s" in said(announced(next_publish_at=ago(5)), Code.ANNOUNCED)
+
+
+def test_without_a_publisher_work_that_the_broker_has_may_still_be_received() -> None:
+    known = announced()
+    for publishers in ([], [publisher(turned_seconds=61.0)]):
+        one = facts(**_fields(known) | {"publishers": publishers})
+        assert codes(one) == ["no_publisher", "announced"]
+        assert blocking(one) == []
+    assert "the last one, on p1, turned 61 s ago" in said(one, Code.NO_PUBLISHER)
+    assert target(one, Code.NO_PUBLISHER) == ("publisher", None)
+
+
+def _fields(known: Facts) -> dict[str, object]:
+    return {name: getattr(known, name) for name in ("task", "queue", "intent", "sessions", "ahead")}
+
+
+def unsent(**changes: object) -> Facts:
+    own = intent(**{"next_publish_at": ago(3)} | changes)
+    return queued(queue=external(), intent=own, publishers=[publisher()])
+
+
+def test_work_that_is_not_announced_yet_says_since_when_it_should_be() -> None:
+    assert blocking(unsent()) == ["unannounced"]
+    assert "it is due to be sent for 3.0 s" in said(unsent(), Code.UNANNOUNCED)
+    assert "never to be announced" in said(unsent(next_publish_at=None), Code.UNANNOUNCED)
+    nobody = facts(**_fields(unsent()) | {"publishers": []})
+    assert blocking(nobody) == ["no_publisher", "unannounced"]
+
+
+def test_work_that_a_publisher_holds_is_being_sent_unless_that_is_gone() -> None:
+    held = unsent(is_held=True, next_publish_at=ago(-20), publications=1)
+    assert (codes(held), blocking(held)) == (["being_sent"], [])
+    assert blocking(unsent(is_held=True, next_publish_at=ago(1), publications=1)) == ["being_sent"]
+
+
+def test_a_refusal_is_told_with_the_brokers_reason_and_the_next_try() -> None:
+    events = [EventFacts(kind="refused", happened_at=ago(9), detail='{"reason": "too large"}')]
+    own = unsent(refusals=3, publications=3, next_publish_at=ago(-8))
+    known = facts(**_fields(own) | {"publishers": [publisher()], "events": events})
+    assert blocking(known) == ["refused"]
+    assert said(known, Code.REFUSED).startswith(
+        "The broker has refused it 3 times in a row (too large); it is sent next in 8.0 s."
+    )
+
+
+@pytest.mark.parametrize("detail", [None, "", "[]", "{}", '{"reason": ', '{"reason": null}', "7"])
+def test_an_event_without_a_reason_is_told_without(detail: str | None) -> None:
+    events = [EventFacts(kind="failed", happened_at=ago(9), detail=detail)]
+    own = unsent(publications=1, next_publish_at=ago(-2))
+    known = facts(**_fields(own) | {"publishers": [publisher()], "events": events})
+    assert blocking(known) == ["unconfirmed"]
+    assert "and the broker did not confirm it; it is sent next in 2.0 s." in said(known, Code.UNCONFIRMED)
+
+
+def test_a_failing_publisher_is_told_with_what_fails() -> None:
+    failing = [publisher(failure="connection refused"), publisher(turned_seconds=100.0)]
+    known = facts(**_fields(unsent()) | {"publishers": failing})
+    assert blocking(known) == ["publisher_fails", "unannounced"]
+    assert "on p1 fails: connection refused" in said(known, Code.PUBLISHER_FAILS)
+    assert codes(facts(**_fields(unsent()) | {"publishers": [*failing, publisher()]})) == ["unannounced"]
+
+
+def test_work_that_a_worker_could_not_run_says_so() -> None:
+    events = [EventFacts(kind="deferred", happened_at=ago(2), detail='{"reason": "the worker does not know it"}')]
+    known = facts(**_fields(unsent()) | {"publishers": [publisher()], "events": events})
+    assert codes(known) == ["unannounced", "deferred"]
+    assert "2.0 s ago and could not run it (the worker does not know it)" in said(known, Code.DEFERRED)
+
+
+def test_nothing_is_said_of_the_announcement_of_work_that_is_not_to_be_sent() -> None:
+    paused = facts(
+        **_fields(unsent())
+        | {"queue": external(paused_at=ago(1), paused_by="a", pause_reason="b"), "publishers": [publisher()]}
+    )
+    assert codes(paused) == ["paused"]
+    later = queued(
+        queue=external(),
+        intent=intent(available_at=ago(-9), next_publish_at=ago(-9)),
+        publishers=[publisher()],
+        ahead=None,
+    )
+    assert codes(later) == ["not_due"]
+
+
+# Active
+
+
+def test_a_running_task_says_who_runs_it_since_and_until_when() -> None:
+    assert codes(active()) == ["held", "lease_live", "time_out"]
+    assert blocking(active()) == []
+    told = said(active(), Code.HELD)
+    assert told == "Attempt 1 is held by worker w1 (h1:11) for 30.0 s, since 2026-05-04 11:59:30 UTC."
+    assert "expires in 50.0 s, unless it is renewed; it was granted or last renewed 10.0 s ago." in said(
+        active(), Code.LEASE_LIVE
+    )
+    assert "time-out of 5 min 0 s is over, in 4 min 30 s" in said(active(), Code.TIME_OUT)
+    assert target(active(), Code.LEASE_LIVE) == ("lease", str(TASK))
+
+
+def test_the_last_renewal_is_not_guessed_where_a_bound_ends_the_lease() -> None:
+    known = active(lease=lease(bound_at=ago(-50)))
+    assert said(known, Code.LEASE_LIVE) == "Its lease expires in 50.0 s, unless it is renewed."
+    # Granted by a process with a longer lease than this one's.
+    assert "last renewed" not in said(active(lease_seconds=40.0), Code.LEASE_LIVE)
+
+
+def test_a_lease_that_is_not_renewed_in_time_is_told_before_it_is_over() -> None:
+    known = active(lease=lease(expires_at=ago(-29)))
+    assert codes(known) == ["held", "not_renewed", "time_out"]
+    assert "last renewed 31.0 s ago" in said(known, Code.NOT_RENEWED)
+
+
+def test_a_lease_that_is_over_says_whether_housekeeping_ends_it() -> None:
+    over = lease(expires_at=ago(3))
+    known = active(lease=over)
+    assert codes(known) == ["lease_expired", "held", "time_out"]
+    assert blocking(known) == ["lease_expired"]
+    assert "over for 3.0 s" in said(known, Code.LEASE_EXPIRED)
+    assert "Housekeeping turned 4 s ago" in said(known, Code.LEASE_EXPIRED)
+    assert blocking(active(lease=lease(expires_at=NOW))) == ["lease_expired"]
+
+
+def test_where_nobody_keeps_house_that_is_told() -> None:
+    over = lease(expires_at=ago(3))
+    known = active(lease=over, housekeeping_seconds=600.0)
+    assert blocking(known) == ["lease_expired", "no_housekeeping"]
+    assert "Nobody has kept house for 10 min 0 s." in said(known, Code.NO_HOUSEKEEPING)
+    assert "ledgence_recover" in said(known, Code.NO_HOUSEKEEPING)
+    assert "Nobody has ever kept house" in said(active(lease=over, housekeeping_seconds=None), Code.NO_HOUSEKEEPING)
+
+
+def test_a_worker_that_is_gone_is_told() -> None:
+    silent = active(holder=holder(extended_at=ago(31)))
+    assert blocking(silent) == ["holder_silent"]
+    assert "last heard of 31.0 s ago" in said(silent, Code.HOLDER_SILENT)
+    for gone in (holder(closed_at=ago(5)), holder(expires_at=ago(5))):
+        assert blocking(active(holder=gone)) == ["holder_ended"]
+    assert codes(active(holder=holder(extended_at=None))) == codes(active())
+
+
+def test_an_attempt_that_may_not_start_yet_says_so() -> None:
+    known = active(attempt=running(authorized_at=None))
+    assert codes(known) == ["held", "unauthorized", "lease_live"]
+
+
+def test_a_cancel_request_takes_the_place_of_the_time_out() -> None:
+    known = active(lease=lease(cancel_requested_at=ago(2), bound_at=ago(-28)))
+    assert codes(known) == ["held", "lease_live", "cancel_requested"]
+    assert "asked to stop 2.0 s ago" in said(known, Code.CANCEL_REQUESTED)
+    assert "in 28.0 s at the latest" in said(known, Code.CANCEL_REQUESTED)
+
+
+def test_a_task_without_time_out_says_nothing_of_one_and_one_that_is_over_says_that() -> None:
+    assert codes(active(task=task(timeout_seconds=None))) == ["held", "lease_live"]
+    assert "has been over for 10.0 s" in said(active(attempt=running(authorized_at=ago(310))), Code.TIME_OUT)
+
+
+# All of them
+
+
+def test_every_line_is_a_sentence_and_every_block_says_what_to_do() -> None:
+    every = [
+        *(ended(outcome) for outcome in ("succeeded", "failed", "cancelled")),
+        facts(),
+        queued(),
+        queued(sessions=[]),
+        announced(),
+        unsent(),
+        active(),
+        active(lease=lease(expires_at=ago(3)), housekeeping_seconds=None),
+    ]
+    for explanation in map(explain_facts, every):
+        assert explanation.lines
+        for line in explanation.lines:
+            assert line.text[0].isupper() and line.text.endswith(".")
+            assert not line.is_blocking or line.advice.endswith((".", "?"))
+            assert "%(" not in line.text + line.advice
+            assert line.target is None or line.target.kind in Kind

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from ledgence import tokens
 from ledgence.models import ApiToken, OperatorAction, Role
@@ -14,29 +14,14 @@ from ledgence.token_cache import TokenCache
 from ledgence.tokens import authenticate
 from ledgence_worker.errors import Unauthenticated
 from tests.ledger.actors import USING, execute
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.django_db
 
 
-class Terminal:
-    """Calls the command, and keeps what it wrote."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.err = ""
-
-    def __call__(self, *arguments: str) -> str:
-        """Return the standard output."""
-        self._capsys.readouterr()
-        call_command("ledgence_token", *arguments)
-        written = self._capsys.readouterr()
-        self.err = written.err
-        return written.out
-
-
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
+    return Terminal("ledgence_token", capsys)
 
 
 def test_the_token_is_all_of_the_standard_output(command: Terminal) -> None:

@@ -1,18 +1,15 @@
 """API tokens as a command: issued, listed and revoked, each change with a record of who and why."""
 
-import os
-import pwd
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.views.decorators.debug import sensitive_variables
 
 from ledgence.conf import get_settings
+from ledgence.management.operating import aligned, make_operator
 from ledgence.models import ApiToken, Role
-from ledgence.operations.actions import Operator
 from ledgence.operations.tokens import issue_by_operator, revoke_by_operator
 from ledgence_worker.errors import LedgenceError
 
@@ -72,9 +69,8 @@ class Command(BaseCommand):
     def _list(self, *, using: str) -> None:
         tokens: Any = ApiToken.objects.using(using).with_state().defer("digest").order_by("-pk")
         rows = [TITLES, *map(describe, tokens)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            self.stdout.write("  ".join(map(str.ljust, row, widths)).rstrip())
+        for line in aligned(rows):
+            self.stdout.write(line)
 
     def _tell(self, text: str) -> None:
         """Write beside the standard output, which scripts read."""
@@ -87,15 +83,6 @@ def days(text: str) -> datetime:
         return datetime.now(UTC) + timedelta(days=float(text))
     except OverflowError as error:
         raise ValueError(text) from error
-
-
-def make_operator(reason: str) -> Operator:
-    """Return the account under which this process runs as who acts."""
-    try:
-        name = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        name = f"user id {os.geteuid()}"
-    return Operator(action_id=uuid4(), name=name, reason=reason)
 
 
 def describe(token: Any) -> tuple[str, ...]:

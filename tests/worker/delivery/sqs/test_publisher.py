@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from ledgence_worker.delivery.ports import Publication, Published, PublishStatus
-from ledgence_worker.errors import BrokerUnavailable, InvalidInput
+from ledgence_worker.errors import BrokerRefused, BrokerUnavailable, InvalidInput
 from tests.worker.delivery.sqs.server import Reply, error, serve, told
 
 #: A key and a certificate for 127.0.0.1, made for tests alone.
@@ -154,6 +154,8 @@ def test_a_server_that_nobody_vouches_for_got_nothing(options, make_publisher):
     with serve(context) as secure:
         with pytest.raises(BrokerUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
             make_publisher(replace(options, endpoint_url=secure.url)).publish(batch("a"))
+        with pytest.raises(BrokerRefused, match="CERTIFICATE_VERIFY_FAILED"):
+            make_publisher(replace(options, endpoint_url=secure.url)).inspect()
         assert secure.requests == []
 
 

@@ -39,7 +39,7 @@ def make_client(session: Session, options: SqsOptions, *, attempts: int = 1, wai
         tcp_keepalive=True,
         # The destination is what the file says: a variable would send one process's messages elsewhere.
         ignore_configured_endpoint_urls=True,
-        # Half of what a call costs, for arguments that are made here.
+        # The arguments are made here, and checking them is a tenth of what a call computes.
         parameter_validation=False,
         user_agent_extra="ledgence",
     )

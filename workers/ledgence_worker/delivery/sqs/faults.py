@@ -8,10 +8,14 @@ from typing import Final
 from botocore.exceptions import (
     ClientError,
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
+    MetadataRetrievalError,
     NoCredentialsError,
     ProxyConnectionError,
     SSLError,
+    SSOError,
+    TokenRetrievalError,
 )
 
 from ledgence_worker.delivery.sqs.clients import Client
@@ -24,6 +28,16 @@ _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "Unauthoriz
 _CREDENTIALS: Final = re.compile(r"Token|Signature|AccessKey|UnrecognizedClient|AuthFailure|RequestExpired|OptIn")
 _THROTTLED: Final = re.compile(r"[Tt]hrottl|TooManyRequests|SlowDown|RequestLimitExceeded|BandwidthLimit|OverLimit")
 _CONTENT: Final = frozenset({"InvalidParameterValue", "InvalidParameterValueException"})
+#: Raised before anything is sent to the queue: there is no connection, or there are no credentials yet.
+_UNSENT: Final = (
+    EndpointConnectionError,
+    ConnectTimeoutError,
+    ProxyConnectionError,
+    CredentialRetrievalError,
+    MetadataRetrievalError,
+    SSOError,
+    TokenRetrievalError,
+)
 
 
 class Outcome(Enum):
@@ -49,14 +63,18 @@ class Fault:
 
 def fault_of(error: Exception, *, client: Client, options: SqsOptions, action: str) -> Fault:
     """Explain the failure of an action such as SendMessage on a queue."""
+    text = f"{action} on {options.queue_url}: {tidy(error)}"
     if isinstance(error, ClientError):
-        return _answered(error, client=client, options=options, action=action)
-    text = f"{action} on {options.queue_url}: {tidy(str(error))}"
+        # boto3 asks others for credentials meanwhile, and their refusal of a role is not the queue's.
+        is_queues = error.operation_name.startswith(action)
+        answered = _answered(error, client=client, options=options, action=action)
+        return answered if is_queues else Fault(outcome=Outcome.UNDONE, text=text)
     if isinstance(error, NoCredentialsError):
         return Fault(outcome=Outcome.FORBIDDEN, text=f"{text}. Give boto3 credentials.")
-    unsent = EndpointConnectionError | ConnectTimeoutError | ProxyConnectionError
-    # Other errors of TLS may come while the answer is read.
-    if isinstance(error, unsent) or (isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error)):
+    if isinstance(error, SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+        # Other errors of TLS may come while the answer is read.
+        return Fault(outcome=Outcome.FORBIDDEN, text=text)
+    if isinstance(error, _UNSENT):
         return Fault(outcome=Outcome.UNDONE, text=text)
     return Fault(outcome=Outcome.UNKNOWN, text=f"{text} ({type(error).__name__})")
 

@@ -3,14 +3,13 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from uuid import UUID
 
-from django.db import DataError, Error, InterfaceError, InternalError, OperationalError, ProgrammingError
-
 from ledgence import sql
+from ledgence.calls import calling, told_if_not_migrated
 from ledgence.conf import get_settings
 from ledgence.listener import Listener
 from ledgence.operations.acquire import acquire
@@ -22,10 +21,8 @@ from ledgence.operations.sessions import close_session, extend_session, open_ses
 from ledgence.operations.settle import release, settle
 from ledgence.recent import Recent
 from ledgence.served_queues import ServedQueues
-from ledgence.transitions import sqlstate
 from ledgence.worker_connections import Connections, WorkerConnections
 from ledgence_worker.claims import Claim, Claimed, RefusedMessage
-from ledgence_worker.errors import InvalidInput, Unavailable
 from ledgence_worker.protocol import (
     Acquire,
     Acquired,
@@ -41,11 +38,6 @@ from ledgence_worker.protocol import (
 POLL_SECONDS = (0.8, 1.0)
 # How many channels' searches are remembered: more than a worker has; a server forgets those that were idle the longest.
 SEARCHES_MAX = 4096
-# feature_not_supported ("cached plan must not change result type"), invalid_sql_statement_name: what this session has
-# prepared is out of date or gone, as after a migration; a new one prepares it anew.
-OUTDATED = {"0A000", "26000"}
-# undefined_table, undefined_column, undefined_function: the tables of this version of Ledgence are not there (yet).
-NOT_MIGRATED = {"42P01", "42703", "42883"}
 
 
 class DatabaseTaskService:
@@ -80,16 +72,8 @@ class DatabaseTaskService:
         self._listener = Listener(self._connections, concerns=concerns, on_cancel=lambda: self.on_cancel())
 
     def open_session(self, command: OpenSession) -> Session:
-        with self.calling("session"):
-            try:
-                return open_session(command, using=self.using)
-            except ProgrammingError as error:
-                if sqlstate(error) not in NOT_MIGRATED:
-                    raise
-                what = str(error).partition("\n")[0]
-                raise InvalidInput(
-                    f"Database {self.using!r} is not migrated ({what}): run manage.py migrate."
-                ) from error
+        with self.calling("session"), told_if_not_migrated(self.using):
+            return open_session(command, using=self.using)
 
     def extend_session(self, session_id: UUID) -> Session:
         with self.calling("session"):
@@ -172,19 +156,6 @@ class DatabaseTaskService:
             self._listener.close()
         self._connections.close()
 
-    @contextmanager
-    def calling(self, role: str) -> Iterator[None]:
+    def calling(self, role: str) -> AbstractContextManager[None]:
         """Run one call on the thread's own connection, and tell a failure of the database as Unavailable."""
-        connection = self._connections.use(role)
-        try:
-            yield
-        except DataError as error:
-            # As a character that the database's encoding does not have: one such value must not end the worker.
-            raise InvalidInput(f"The database takes no such value ({sqlstate(error)}): {error}") from error
-        except Error as error:
-            is_broken = isinstance(error, OperationalError | InterfaceError | InternalError)
-            if not is_broken and sqlstate(error) not in OUTDATED:
-                raise
-            # Whatever state it is in, the next call begins with a new one.
-            connection.close()
-            raise Unavailable(f"The database did not answer ({sqlstate(error) or 'no code'}): {error}") from error
+        return calling(self._connections, role)

@@ -58,6 +58,8 @@ def tune(settings: dict[str, Any], *, role: str, pooled: bool) -> dict[str, Any]
 class Connections(Protocol):
     """Who gives the calling thread its connection under the alias."""
 
+    using: str
+
     def use(self, role: str) -> Any:
         """Return the calling thread's connection; the first role of a thread is the name that the server shows."""
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.models import QuarantinedMessage
+from ledgence.sql.text import storable
 from ledgence.transitions import transition
 from ledgence_worker import limits
 from ledgence_worker.claims import RefusedMessage
@@ -28,8 +29,8 @@ def quarantine(session_id: UUID, queue: str, messages: Sequence[RefusedMessage],
                 "queue": queue,
                 "message_ids": [m.message_id for m in messages],
                 "reasons": [m.reason for m in messages],
-                "details": [_storable(m.detail)[: limits.REFUSED_DETAIL_CHARACTERS] for m in messages],
-                "bodies": [_storable(m.body)[: limits.REFUSED_BODY_CHARACTERS] for m in messages],
+                "details": [storable(m.detail)[: limits.REFUSED_DETAIL_CHARACTERS] for m in messages],
+                "bodies": [storable(m.body)[: limits.REFUSED_BODY_CHARACTERS] for m in messages],
             },
         )
     if not rows:
@@ -42,8 +43,3 @@ def _check(message: RefusedMessage) -> None:
     if message.reason not in QuarantinedMessage.Reason.values:
         known = ", ".join(QuarantinedMessage.Reason.values)
         raise InvalidInput(f"quarantine: reason {message.reason[:40]!r} is unknown; it is one of {known}.")
-
-
-def _storable(text: str) -> str:
-    """Escape what no text column takes: NUL, and halves of surrogate pairs."""
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -21,6 +21,11 @@ def bind(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _array(value) if type(value) is list else value for key, value in parameters.items()}
 
 
+def storable(value: str) -> str:
+    """Escape what no text column takes: NUL, and halves of surrogate pairs."""
+    return value.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
 def _array(values: list[Any]) -> str:
     """Write a one-dimensional array. The driver would look for each element's type first, which costs more than it."""
     return "{" + ",".join(map(_element, values)) + "}"

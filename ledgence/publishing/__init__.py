@@ -1,0 +1,1 @@
+"""The publisher: sends references to due work of external queues to their brokers."""

@@ -1,0 +1,1 @@
+"""The publisher's loop, its start and its process, over brokers in memory."""

@@ -16,11 +16,12 @@ from ledgence_worker.stopping import ExitCode
 from tests.faults.file_broker import FolderBroker, install
 from tests.faults.waiting import wait_until
 from tests.faults.worker_process import MARK_VARIABLE, WorkerProcess
-from tests.ledger.actors import assert_audit_clean, submit_task, submit_tasks
+from tests.ledger.actors import assert_audit_clean, execute, submit_task, submit_tasks
 from tests.servers import free_port
 
 pytestmark = pytest.mark.process
 
+CONNECTED = "select 1 from pg_stat_activity where application_name like 'ledgence publisher%'"
 COMMAND = (str(CHECKOUT / "manage.py"), "ledgence_publisher")
 
 
@@ -166,7 +167,8 @@ def test_a_publisher_that_is_killed_loses_nothing(site: PublisherSite) -> None:
     tasks = submit_tasks(2000)
     wait_until(lambda: len(site.broker.taken()) > 0, "the first messages")
     first.kill()
-    # What it had leased is due again when its leases end; that need not be waited for here.
+    # What it had leased is due again when its leases end; that need not be waited for here, but its last commit.
+    wait_until(lambda: not execute(CONNECTED), "the end of its connections")
     DeliveryIntent.objects.exclude(publish_token=None).update(next_publish_at="2020-01-01T00:00:00Z")
     second = site.publishing()
     wait_until_confirmed(2000)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from queue import Empty, SimpleQueue
+from typing import Any
 from uuid import UUID, uuid4
 
 from ledgence_worker.claims import Claim, ClaimAnswer, Claimed, ClaimStatus, RefusedMessage
@@ -64,15 +66,17 @@ def make_settings(**changes: object) -> WorkerSettings:
     return WorkerSettings(**values)  # type: ignore[arg-type]
 
 
-def make_assignment(*, number: int = 1, remaining: float = 60.0, timeout: float | None = 300.0) -> Assignment:
+def make_assignment(
+    *, number: int = 1, remaining: float = 60.0, timeout: float | None = 300.0, queue: str = "default"
+) -> Assignment:
     return Assignment(
         task_id=uuid4(),
         number=number,
         token=uuid4(),
         cause="first",
-        tenant="t",
-        namespace="n",
-        queue="default",
+        tenant="default",
+        namespace="default",
+        queue=queue,
         program="p",
         version="1",
         data="{}",
@@ -115,6 +119,7 @@ class FakeTaskService:
     largest_live: int = 0
     extensions: int = 0
     held_seconds: float = 0.0
+    external_queues: tuple[str, ...] = ()
     before_acquire: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -124,8 +129,9 @@ class FakeTaskService:
         self._in_flight: set[int] = set()
         self.opened: OpenSession | None = None
 
-    def submit(self, count: int, **kind: float) -> list[Assignment]:
-        made = [make_assignment(**kind) for _ in range(count)]  # type: ignore[arg-type]
+    # Any: whatever make_assignment() takes.
+    def submit(self, count: int, **kind: Any) -> list[Assignment]:
+        made = [make_assignment(**kind) for _ in range(count)]
         with self.changed:
             self.due.extend(made)
             self.changed.notify_all()
@@ -182,15 +188,19 @@ class FakeTaskService:
         if command.sequence != last + 1:
             raise OutOfOrder(f"sequence {command.sequence} after {last}")
         if not command.settlements:
-            self.changed.wait_for(lambda: self.due or self.is_interrupted, command.wait_seconds)
-        taken = tuple(self.due.popleft() for _ in range(min(command.capacity, len(self.due))))
+            self.changed.wait_for(lambda: self._acquirable(1) or self.is_interrupted, command.wait_seconds)
+        taken = tuple(self._acquirable(command.capacity))
         for assignment in taken:
+            self.due.remove(assignment)
             self.live[assignment.task_id, assignment.number] = assignment
         self.largest_live = max(self.largest_live, len(self.live))
         reply = Acquired(assignments=taken, settled=settled, held_seconds=self.held_seconds)
         self._recorded[command.channel] = (command.sequence, reply)
         self.changed.notify_all()
         return reply
+
+    def _acquirable(self, count: int) -> list[Assignment]:
+        return list(islice((a for a in self.due if a.queue not in self.external_queues), count))
 
     def claim(self, command: Claim) -> Claimed:
         """Hand out those of the due assignments that are named."""
@@ -212,10 +222,17 @@ class FakeTaskService:
         last, recorded = self._claimed.get(command.channel, (0, Claimed(answers=())))
         if command.sequence == last:
             keys = {(a.task_id, a.number): a for a in recorded.assignments}
+            lost = tuple(key for key in keys if key not in self.live)
             return replace(
                 recorded,
+                answers=tuple(
+                    replace(answer, status=ClaimStatus.TERMINAL_OR_SUPERSEDED)
+                    if (answer.task_id, answer.generation) in lost
+                    else answer
+                    for answer in recorded.answers
+                ),
                 assignments=tuple(a for key, a in keys.items() if key in self.live),
-                lost=tuple(key for key in keys if key not in self.live),
+                lost=lost,
             )
         if command.sequence != last + 1:
             raise OutOfOrder(f"sequence {command.sequence} after {last}")
@@ -325,6 +342,7 @@ class FakeTaskService:
             lease_seconds=self.lease_seconds,
             cleanup_seconds=30.0,
             remaining_seconds=self.session_seconds,
+            external_queues=self.external_queues,
         )
 
     def _meet(self, method: str) -> bool:

@@ -41,9 +41,9 @@ def test_lost_reply_repeats_the_very_same_command_and_gets_the_recorded_answer(f
     reply = fixture.channel.ask(capacity=2, settlements=(fixture.settlement(),))
     first, *others = fixture.service.commands
     assert others == [first, first]
-    assert reply.acquired.assignments == ()
+    assert reply.answer.assignments == ()
     fixture.service.submit(1)
-    assert len(fixture.channel.ask(capacity=2).acquired.assignments) == 1
+    assert len(fixture.channel.ask(capacity=2).answer.assignments) == 1
     assert fixture.service.commands[-1].sequence == 2
 
 
@@ -51,7 +51,7 @@ def test_a_command_without_an_answer_is_repeated_without_its_wait(fixture):
     # Otherwise the end of an outage would be known only when the wait is over.
     fixture.service.faults["acquire"].extend([Unavailable("down"), Busy("full")])
     fixture.service.submit(1)
-    assert len(fixture.channel.ask(capacity=1, wait_seconds=20).acquired.assignments) == 1
+    assert len(fixture.channel.ask(capacity=1, wait_seconds=20).answer.assignments) == 1
     assert [(one.sequence, one.wait_seconds) for one in fixture.service.commands] == [(1, 20), (1, 0), (1, 0)]
 
 
@@ -84,7 +84,7 @@ def test_busy_after_a_lost_reply_is_repeated_because_it_may_have_been_carried_ou
     settlement = fixture.settlement()
     fixture.service.submit(1)
     reply = fixture.channel.ask(capacity=1, settlements=(settlement,))
-    assert len(reply.acquired.assignments) == 1
+    assert len(reply.answer.assignments) == 1
     assert len(fixture.service.commands) == 3
 
 
@@ -124,5 +124,5 @@ def test_assignments_that_were_lost_meanwhile_are_told_apart(fixture):
     # By the time of the repetition the lease has expired.
     fixture.service.before_acquire = fixture.service.live.clear
     reply = fixture.channel.ask(capacity=1)
-    assert reply.acquired.assignments == ()
-    assert reply.acquired.lost == ((task.task_id, 1),)
+    assert reply.answer.assignments == ()
+    assert reply.answer.lost == ((task.task_id, 1),)

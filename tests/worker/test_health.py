@@ -121,3 +121,10 @@ def test_a_port_that_is_taken_is_named(fixture):
             HealthServer(server.port, fixture.vitals)
     finally:
         server.close()
+
+
+def test_a_silent_broker_is_told_by_its_queue(fixture):
+    fixture.open()
+    fixture.vitals.silences = lambda: {"far": 41.4}
+    assert fixture.vitals.ready_problems() == ["the broker of queue far has not answered for 41 s"]
+    assert fixture.vitals.live_problems() == []

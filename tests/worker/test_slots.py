@@ -107,3 +107,58 @@ def test_threads_never_get_more_than_there_are():
         thread.start()
     wait_for(lambda: len(rounds) == 4, "the end of all threads")
     assert (slots.free, total(slots)) == (3, 3)
+
+
+def test_no_more_is_reserved_than_asked_for():
+    slots = SlotCounts(4)
+    assert slots.reserve(3) == 3
+    assert slots.reserve(3) == 1
+
+
+class Waiter:
+    """A thread that reserves once."""
+
+    def __init__(self, slots: SlotCounts, most: int | None = None, *, is_hungry: bool = False) -> None:
+        self.reserved: list[int] = []
+        before = len(slots._line)
+        run = lambda: self.reserved.append(slots.reserve(most, is_hungry=is_hungry))  # noqa: E731
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+        wait_for(lambda: len(slots._line) > before, "a place in the line")
+
+    def result(self) -> int:
+        self.thread.join(10)
+        [reserved] = self.reserved
+        return reserved
+
+
+def test_slots_go_to_those_who_wait_in_their_order():
+    slots = SlotCounts(2)
+    slots.occupy(asked=slots.reserve(), taken=2)
+    first, second, third = Waiter(slots, 1), Waiter(slots, is_hungry=True), Waiter(slots)
+    wanted = [slots.is_wanted]
+    slots.exchange(freed=1)
+    assert first.result() == 1
+    assert second.reserved == third.reserved == []
+    slots.exchange(freed=1)
+    assert second.result() == 1
+    assert [*wanted, slots.is_wanted] == [True, False]
+    slots.occupy(asked=2, taken=0)
+    assert third.result() == 2
+
+
+def test_what_the_first_in_line_leaves_goes_to_the_next():
+    slots = SlotCounts(3)
+    slots.occupy(asked=slots.reserve(), taken=3)
+    waiters = [Waiter(slots, 1), Waiter(slots, 1), Waiter(slots, 1)]
+    slots.exchange(freed=3)
+    assert [waiter.result() for waiter in waiters] == [1, 1, 1]
+
+
+def test_close_ends_every_wait():
+    slots = SlotCounts(1)
+    slots.reserve()
+    waiters = [Waiter(slots, is_hungry=True) for _ in range(3)]
+    slots.close()
+    assert [waiter.result() for waiter in waiters] == [0, 0, 0]
+    assert not slots.is_wanted

@@ -13,8 +13,9 @@ import pytest
 from ledgence_worker.errors import BootstrapFailed, Busy, InvalidInput, LauncherLost, SessionExpired, Unavailable
 from ledgence_worker.pool import StopReason
 from ledgence_worker.protocol import Outcome
+from ledgence_worker.sessions import CLOSE_SECONDS
 from ledgence_worker.stopping import CLOSING_SECONDS
-from ledgence_worker.worker import CLOSE_SECONDS, Worker
+from ledgence_worker.worker import Worker
 from tests.faults.waiting import wait_until
 from tests.worker.fakes import FakePool, FakeTaskService, LostReply, make_settings, succeed
 

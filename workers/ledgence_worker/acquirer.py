@@ -1,32 +1,22 @@
 """The acquirer: asks the task service for work whenever slots are free, on its own thread and channel."""
 
-import logging
-
-from ledgence_worker.channel import Channel, Reply
-from ledgence_worker.errors import Busy, Unavailable
+from ledgence_worker.admission import admit
+from ledgence_worker.channel import Channel
+from ledgence_worker.drained import DRAIN_WAIT_SECONDS, stop_if_drained
 from ledgence_worker.patience import Patience
 from ledgence_worker.shared import Shared
-
-logger = logging.getLogger("ledgence_worker.acquirer")
-
-#: A draining worker looks for the end this often, so the service must not hold its requests longer.
-DRAIN_WAIT_SECONDS = 1.0
-
-
-def admit(reply: Reply, shared: Shared) -> None:
-    """Take charge of a reply's assignments, whose slots are occupied already, and hand them to the main loop."""
-    for task_id, number in reply.acquired.lost:
-        # Only a replay has them: the lease ended before the reply arrived, so the attempt never ran here.
-        logger.warning("attempt lost before it started task=%s attempt=%s", task_id, number)
-    if reply.acquired.assignments:
-        shared.inbox.grant(shared.keeper.hold(reply.acquired.assignments, reply.since))
+from ledgence_worker.sharing import Share
 
 
 class Acquirer:
-    """Reserves every free slot, asks for as much work, and waits where none is due. Ends when the slots are closed."""
+    """Reserves its share of the free slots, asks for as much work, and waits where none is due.
 
-    def __init__(self, shared: Shared) -> None:
+    Ends when the slots are closed.
+    """
+
+    def __init__(self, shared: Shared, *, sources: int = 1) -> None:
         self._shared = shared
+        self._share = Share(shared.slots, sources)
         self.channel = Channel(shared, number=0)
         # A worker that only empties its queues does not wait for more before it has seen them empty.
         self._first_wait_seconds = 0.0 if shared.settings.drain else shared.settings.acquire_wait_seconds
@@ -35,7 +25,7 @@ class Acquirer:
         self._idle = Patience(shared.clock, shared.stopping.draining, ceiling=1.0)
 
     def run(self) -> None:
-        while capacity := self._shared.slots.reserve():
+        while capacity := self._share.reserve():
             self.step(capacity)
 
     def step(self, capacity: int) -> None:
@@ -46,10 +36,12 @@ class Acquirer:
             shared.stopping.draining.wait()
             return
         asked_at = shared.clock.monotonic()
-        reply = self.channel.ask(capacity=capacity, wait_seconds=self._wait_seconds)
-        shared.slots.occupy(asked=capacity, taken=len(reply.acquired.assignments))
+        wait = self._share.wait_seconds(self._wait_seconds)
+        reply = self.channel.ask(capacity=capacity, wait_seconds=wait)
+        shared.slots.occupy(asked=capacity, taken=len(reply.answer.assignments))
+        self._share.note(asked=capacity, came=len(reply.answer.assignments))
         admit(reply, shared)
-        if reply.acquired.assignments:
+        if reply.answer.assignments:
             self._idle.reset()
             self._wait_seconds = self._first_wait_seconds
         else:
@@ -57,18 +49,10 @@ class Acquirer:
 
     def _rest(self, asked_at: float) -> None:
         shared = self._shared
+        stop_if_drained(shared)
         if shared.settings.drain:
-            if shared.slots.occupied == 0 and self._is_drained():
-                shared.stopping.request("drained")
             self._wait_seconds = min(DRAIN_WAIT_SECONDS, shared.settings.acquire_wait_seconds)
         if shared.clock.monotonic() - asked_at < DRAIN_WAIT_SECONDS / 2:
             self._idle.pause()
         else:
             self._idle.reset()
-
-    def _is_drained(self) -> bool:
-        try:
-            return self._shared.service.is_drained(self._shared.session.session_id)
-        except (Busy, Unavailable) as error:
-            logger.warning("whether work is left is unknown error=%s", error)
-            return False

@@ -1,7 +1,9 @@
-"""A channel of the worker's session: one Acquire in flight, repeated until its fate is known."""
+"""A channel of the worker's session: one command in flight, repeated until its fate is known."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ledgence_worker.claims import Claim, Claimed, Dispatch
 from ledgence_worker.errors import Busy, InvalidInput, Unavailable
 from ledgence_worker.patience import Forced, Patience, note_outage, note_recovery
 from ledgence_worker.protocol import Acquire, Acquired, Settlement
@@ -9,10 +11,10 @@ from ledgence_worker.shared import Shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply[A: Acquired | Claimed]:
     """What a channel's command was answered. No grant in it is older than ``since``, in monotonic seconds."""
 
-    acquired: Acquired
+    answer: A
     since: float
 
 
@@ -35,7 +37,9 @@ class Channel:
         #: Whether the command that is out has failed to get an answer; read by other threads.
         self.is_in_doubt = False
 
-    def ask(self, *, capacity: int, wait_seconds: float = 0.0, settlements: tuple[Settlement, ...] = ()) -> Reply:
+    def ask(
+        self, *, capacity: int, wait_seconds: float = 0.0, settlements: tuple[Settlement, ...] = ()
+    ) -> Reply[Acquired]:
         """Send the next command and repeat it, the same but for its wait, until it is answered.
 
         Raises Undecided when the service refused settlements as Busy or InvalidInput and nothing of the command was
@@ -50,36 +54,61 @@ class Channel:
             wait_seconds=wait_seconds,
             settlements=settlements,
         )
-        tries, is_fate_unknown = 1, False
+
+        def send() -> Acquired:
+            # A wait is no part of what makes it the same command. Without one the answer comes as soon as it can, and
+            # an outage does not seem to go on for a wait longer.
+            return self._service.acquire(replace(command, wait_seconds=0.0) if self.is_in_doubt else command)
+
+        return self._repeat("acquire", send, may_be_split=bool(settlements))
+
+    def claim(self, dispatches: Sequence[Dispatch]) -> Reply[Claimed]:
+        """Claim exactly these, permitting user code to start, and repeat the command until it is answered.
+
+        Raises Forced when the worker is forced to stop, SessionExpired, and the errors of bad input.
+        """
+        command = Claim(
+            session_id=self._session_id,
+            channel=self._number,
+            sequence=self._sequence + 1,
+            dispatches=tuple(dispatches),
+            authorize=True,
+        )
+        return self._repeat("claim", lambda: self._service.claim(command))
+
+    def _repeat[A: Acquired | Claimed](
+        self, what: str, send: Callable[[], A], *, may_be_split: bool = False
+    ) -> Reply[A]:
+        tries = 1
+        self.is_in_doubt = False
         while True:
             requested_at = self._clock.monotonic()
             try:
-                acquired = self._service.acquire(command)
+                answer = send()
             except Unavailable as error:
-                is_fate_unknown = self.is_in_doubt = True
-                note_outage("acquire", tries, error)
-                # A wait is no part of what makes it the same command. Without one the answer comes as soon as it can,
-                # and the outage does not seem to go on for a wait longer.
-                command = replace(command, wait_seconds=0.0)
-            except (Busy, InvalidInput) as error:
-                # Bad input is refused before anything else, so the earlier sendings were refused as well.
-                if settlements and (isinstance(error, InvalidInput) or not is_fate_unknown):
+                self.is_in_doubt = True
+                note_outage(what, tries, error)
+            except Busy as error:
+                if may_be_split and not self.is_in_doubt:
                     raise Undecided from error
-                if isinstance(error, InvalidInput):
-                    raise
-                note_outage("acquire", tries, error)
+                note_outage(what, tries, error)
+            except InvalidInput as error:
+                # Bad input is refused before anything else, so the earlier sendings were refused as well.
+                if may_be_split:
+                    raise Undecided from error
+                raise
             else:
                 break
             tries += 1
             if self._patience.pause():
-                raise Forced(f"acquire on channel {self._number} had no answer after {tries - 1} tries")
+                raise Forced(f"{what} on channel {self._number} had no answer after {tries - 1} tries")
         if tries > 1:
-            note_recovery("acquire", tries)
-        return self._answered(acquired, requested_at)
+            note_recovery(what, tries)
+        return self._answered(answer, requested_at)
 
-    def _answered(self, acquired: Acquired, requested_at: float) -> Reply:
+    def _answered[A: Acquired | Claimed](self, answer: A, requested_at: float) -> Reply[A]:
         self._sequence += 1
         self.is_in_doubt = False
         self._patience.reset()
         self.answered_at = self._clock.monotonic()
-        return Reply(acquired=acquired, since=requested_at + acquired.held_seconds)
+        return Reply(answer=answer, since=requested_at + answer.held_seconds)

@@ -12,6 +12,7 @@ from ledgence_worker.http_service import HttpTaskService
 from ledgence_worker.options import EXIT_CODES, add_options, pool_options, worker_settings
 from ledgence_worker.pool_settings import PoolSettings
 from ledgence_worker.processes import ProcessPool
+from ledgence_worker.routing import served_routes
 from ledgence_worker.stopping import ExitCode
 from ledgence_worker.worker import Worker
 
@@ -84,7 +85,8 @@ def _compose(options: Namespace) -> Worker:
     )
     # The task service knows by the token which tenant and namespace this is.
     settings = worker_settings(given, tenant="default", namespace="default")
-    return Worker(service_of(options.server, options.answer_timeout), ProcessPool(pool), settings)
+    routes = served_routes(options.delivery_config, settings)
+    return Worker(service_of(options.server, options.answer_timeout), ProcessPool(pool), settings, routes=routes)
 
 
 if __name__ == "__main__":

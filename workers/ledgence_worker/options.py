@@ -7,7 +7,7 @@ from typing import Any
 
 from ledgence_worker import limits
 from ledgence_worker.http_service import ANSWER_SECONDS
-from ledgence_worker.settings import WorkerSettings
+from ledgence_worker.settings import RECEIVE_WAIT_SECONDS, WorkerSettings
 
 #: How it ends, for the help text of each command.
 EXIT_CODES = "Exit codes: 0 clean, 1 forced or an attempt left to expire, 2 cannot start, 3 session refused or failed."
@@ -39,6 +39,19 @@ def add_options(parser: ArgumentParser) -> None:
         help="seconds one request for work may wait (default 20)",
     )
     add(
+        "--delivery-config",
+        default=None,
+        metavar="FILE",
+        help="take the work of queues that it routes from their brokers",
+    )
+    add(
+        "--receive-wait",
+        type=float,
+        default=RECEIVE_WAIT_SECONDS,
+        metavar="S",
+        help="with --delivery-config: seconds one request for messages may wait (default 10)",
+    )
+    add(
         "--answer-timeout",
         type=float,
         default=ANSWER_SECONDS,
@@ -59,6 +72,7 @@ def worker_settings(options: Mapping[str, Any], *, tenant: str, namespace: str) 
         exclude_queues=tuple(options["exclude_queue"]),
         grace_seconds=options["grace"],
         acquire_wait_seconds=options["acquire_wait"],
+        receive_wait_seconds=options["receive_wait"],
         drain=options["drain"],
         health_port=options["health_port"],
     )

@@ -1,9 +1,10 @@
-"""Patience with a task service that does not answer: repeats with growing, jittered pauses, until forced to stop."""
+"""Patience with who does not answer, task service or broker: repeats with growing, jittered pauses, until stopped."""
 
 import logging
 import random
 import threading
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from ledgence_worker.clock import Clock
 from ledgence_worker.errors import LedgenceError, Unavailable
@@ -11,8 +12,19 @@ from ledgence_worker.errors import LedgenceError, Unavailable
 logger = logging.getLogger("ledgence_worker.patience")
 
 
+class Whom(NamedTuple):
+    """Who does not answer, in the words of the log."""
+
+    away: str
+    back: str
+
+
+TASK_SERVICE: Final = Whom("task service not available", "task service answers again")
+BROKER: Final = Whom("broker not available", "broker answers again")
+
+
 class Forced(Exception):
-    """The worker was forced to stop while a command had no answer; its lease, if it got one, is left to expire."""
+    """The stop came while a command had no answer; what it may have got is left to expire."""
 
 
 class Patience:
@@ -38,17 +50,24 @@ class Patience:
         """Pause, and return whether the stop came meanwhile."""
         return self._clock.wait(self._stop, self.next_seconds())
 
-    def repeat[T](self, call: Callable[[], T], what: str, *, on: tuple[type[LedgenceError], ...] = (Unavailable,)) -> T:
+    def repeat[T](
+        self,
+        call: Callable[[], T],
+        what: str,
+        *,
+        on: tuple[type[LedgenceError], ...] = (Unavailable,),
+        whom: Whom = TASK_SERVICE,
+    ) -> T:
         """Call until there is an answer that is not one of the errors ``on``. Raises Forced, and every other error."""
         tries = 1
         while True:
             try:
                 answer = call()
             except on as error:
-                note_outage(what, tries, error)
+                note_outage(what, tries, error, whom=whom)
             else:
                 if tries > 1:
-                    note_recovery(what, tries)
+                    note_recovery(what, tries, whom=whom)
                 self.reset()
                 return answer
             tries += 1
@@ -56,11 +75,16 @@ class Patience:
                 raise Forced(f"{what} had no answer after {tries - 1} tries")
 
 
-def note_outage(what: str, tries: int, error: Exception) -> None:
+def note_outage(what: str, tries: int, error: object, *, whom: Whom = TASK_SERVICE) -> None:
     """Log the first failure, then ever more rarely: an outage must be seen, and must not fill the disk."""
-    if tries & (tries - 1) == 0:
-        logger.warning("task service not available command=%s tries=%s error=%s", what, tries, error)
+    if is_to_be_told(tries):
+        logger.warning("%s command=%s tries=%s error=%s", whom.away, what, tries, error)
 
 
-def note_recovery(what: str, tries: int) -> None:
-    logger.info("task service answers again command=%s tries=%s", what, tries)
+def note_recovery(what: str, tries: int, *, whom: Whom = TASK_SERVICE) -> None:
+    logger.info("%s command=%s tries=%s", whom.back, what, tries)
+
+
+def is_to_be_told(tries: int) -> bool:
+    """Whether the failure of this number is one to log: the first, and then each at twice the number of the last."""
+    return tries & (tries - 1) == 0

@@ -116,6 +116,8 @@ class Renewer:
             self._extend_at = now + min(EXTENSION_RETRY_SECONDS, self._session.remaining_seconds / 10)
             return
         self._extension_tries = 0
+        # All that an idle worker hears of the task service where its work comes through a broker.
+        self.answered_at = self._clock.monotonic()
         self._extend_at = now + self._extension_seconds()
 
     def _extension_seconds(self) -> float:

@@ -1,16 +1,16 @@
-"""The settler: settles ended attempts in batches and refills their slots in the same commit, on its own thread."""
+"""The settler: settles ended attempts in batches, and refills their slots in the same commit where it may."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ledgence_worker.acquirer import admit
+from ledgence_worker.admission import admit
 from ledgence_worker.channel import Channel, Reply, Undecided
 from ledgence_worker.ends import End, EndQueue
 from ledgence_worker.errors import SESSION_REFUSALS, Busy, ExternalDispatchRequired, InvalidInput, LedgenceError
 from ledgence_worker.failures import own_report
 from ledgence_worker.patience import Patience
-from ledgence_worker.protocol import Outcome, Report, Settled, Settlement, SettleStatus
+from ledgence_worker.protocol import Acquired, Outcome, Report, Settled, Settlement, SettleStatus
 from ledgence_worker.shared import Shared
 
 logger = logging.getLogger("ledgence_worker.settler")
@@ -19,11 +19,13 @@ logger = logging.getLogger("ledgence_worker.settler")
 class Settler:
     """Tells every end until it is accepted or finally refused, and only then frees its slot.
 
+    Where it refills, the freed slots' next work comes with the same commit: no other source of work has a turn then.
     Nothing is dropped while the task service does not answer: slots stay occupied, so nothing new is taken either.
     """
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, *, refills: bool = True) -> None:
         self._shared = shared
+        self._refills = refills
         self._session_id = shared.session.session_id
         self._patience = Patience(shared.clock, shared.stopping.forced)
         self._busy_patience = Patience(shared.clock, shared.stopping.forced)
@@ -36,11 +38,11 @@ class Settler:
             self._send(self.queue.take_again())
 
     def step(self, ends: Sequence[End]) -> None:
-        """Tell one batch: settlements with a request for as many new attempts, or alone once the worker drains."""
+        """Tell one batch: settlements with a request for as many new attempts, or alone where none are asked for."""
         settlements = [end for end in ends if end.settlement is not None]
         if len(settlements) < len(ends):
             self._send([end for end in ends if end.settlement is None])
-        if self._shared.stopping.is_requested:
+        if self._shared.stopping.is_requested or not self._refills:
             self._send(settlements)
         elif settlements:
             self._exchange(settlements)
@@ -59,7 +61,7 @@ class Settler:
             self._shared.refused("settler", error)
             self._send(ends)
         else:
-            self._conclude(ends, reply.acquired.settled, reply)
+            self._conclude(ends, reply.answer.settled, reply)
 
     def _send(self, ends: Sequence[End]) -> None:
         """Settle or release ends, all of the same kind, without asking for work; a lone refusal is final."""
@@ -99,7 +101,7 @@ class Settler:
         logger.error("settlement refused as invalid task=%s attempt=%s error=%s", *end.authority.key, error)
         self._send([replace(end, settlement=explain_refusal(end.settlement, error), is_replacement=True)])
 
-    def _conclude(self, ends: Sequence[End], answers: Sequence[Settled], reply: Reply | None = None) -> None:
+    def _conclude(self, ends: Sequence[End], answers: Sequence[Settled], reply: Reply[Acquired] | None = None) -> None:
         """Free the slots of the ends that have a final answer, and occupy them with what the reply granted."""
         statuses = {(answer.task_id, answer.number): answer.status for answer in answers}
         final: list[End] = []
@@ -110,10 +112,10 @@ class Settler:
             if status is not SettleStatus.ACCEPTED:
                 logger.warning("end not accepted task=%s attempt=%s status=%s", *end.authority.key, status)
         freed = sum(end.is_confirmed for end in final)
-        if reply is not None and len(reply.acquired.assignments) > freed:
+        if reply is not None and len(reply.answer.assignments) > freed:
             reply = self._give_back_rest(reply, freed)
         self._shared.keeper.forget(end.authority for end in final)
-        taken = 0 if reply is None else len(reply.acquired.assignments)
+        taken = 0 if reply is None else len(reply.answer.assignments)
         self._shared.slots.exchange(freed=freed, stuck=len(final) - freed, taken=taken)
         if reply is not None:
             admit(reply, self._shared)
@@ -124,16 +126,16 @@ class Settler:
         if self._shared.stopping.is_requested:
             self._shared.inbox.wake()
 
-    def _give_back_rest(self, reply: Reply, room: int) -> Reply:
+    def _give_back_rest(self, reply: Reply[Acquired], room: int) -> Reply[Acquired]:
         """Release what was granted for the slots of ends that the same commit could not settle."""
-        assignments = reply.acquired.assignments
+        assignments = reply.answer.assignments
         owners = [assignment.owner for assignment in assignments[room:]]
         logger.warning("more granted than slots freed, giving back count=%s", len(owners))
         try:
             self._patience.repeat(lambda: self._shared.service.release(self._session_id, owners), "release")
         except LedgenceError as error:
             logger.warning("work not given back, its lease expires count=%s error=%s", len(owners), error)
-        return replace(reply, acquired=replace(reply.acquired, assignments=assignments[:room]))
+        return replace(reply, answer=replace(reply.answer, assignments=assignments[:room]))
 
 
 def explain_refusal(settlement: Settlement, error: InvalidInput) -> Settlement:

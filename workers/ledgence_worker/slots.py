@@ -1,6 +1,7 @@
 """The counts of slots: where each of the N places for an attempt is, and never more than N."""
 
 import threading
+from collections import deque
 
 
 class SlotsBroken(RuntimeError):
@@ -22,6 +23,9 @@ class SlotCounts:
         self._quarantined = 0
         self._is_closed = False
         self._changed = threading.Condition(threading.Lock())
+        # Who waits for free slots, first come first served; and how many of them have work at hand.
+        self._line: deque[object] = deque()
+        self._hungry = 0
 
     @property
     def free(self) -> int:
@@ -39,15 +43,30 @@ class SlotCounts:
     def quarantined(self) -> int:
         return self._quarantined
 
-    def reserve(self) -> int:
-        """Wait for free slots, reserve all of them and return how many; 0 once closed."""
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody with work at hand waits for a slot."""
+        return self._hungry > 0
+
+    def reserve(self, most: int | None = None, *, is_hungry: bool = False) -> int:
+        """Wait in turn for free slots, reserve all of them, or at most ``most``, and return how many; 0 once closed.
+
+        ``is_hungry``: there is work at hand for them.
+        """
+        place = object()
         with self._changed:
-            while not self._free and not self._is_closed:
+            self._line.append(place)
+            self._hungry += is_hungry
+            while not self._is_closed and not (self._free and self._line[0] is place):
                 self._changed.wait()
+            self._line.remove(place)
+            self._hungry -= is_hungry
             if self._is_closed:
                 return 0
-            reserved = self._free
+            reserved = self._free if most is None else min(self._free, most)
             self._move(free=-reserved, asked=reserved)
+            if self._free and self._line:
+                self._changed.notify_all()
             return reserved
 
     def occupy(self, *, asked: int, taken: int) -> None:
@@ -77,4 +96,5 @@ class SlotCounts:
             raise SlotsBroken(f"slots (free, asked, occupied, quarantined) would be {after} of {self.count}")
         self._free, self._asked, self._occupied, self._quarantined = after
         if free > 0:
-            self._changed.notify()
+            # All of them, so that whoever is first in line is among them.
+            self._changed.notify_all()

@@ -1,22 +1,22 @@
 """The worker: composes its parts around one session, runs the main loop, and ends with an exit code."""
 
 import logging
-import os
-import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
-from importlib.metadata import PackageNotFoundError, version
-from uuid import uuid4
 
 from ledgence_worker.clock import Clock, SystemClock
 from ledgence_worker.crew import Crew
-from ledgence_worker.errors import Busy, InvalidInput, LedgenceError, Unavailable
+from ledgence_worker.delivery.config import Route
+from ledgence_worker.errors import LedgenceError
 from ledgence_worker.health import HealthServer, Vitals
 from ledgence_worker.inbox import Inbox
 from ledgence_worker.lease import LeaseKeeper, stop_seconds
-from ledgence_worker.limits import LEASE_SECONDS_MIN
 from ledgence_worker.patience import Patience
 from ledgence_worker.pool import Pool
-from ledgence_worker.protocol import CatalogueEntry, OpenSession, Session
+from ledgence_worker.protocol import Session
+from ledgence_worker.routed_queue import RoutedQueue
+from ledgence_worker.routing import check_routes, needs_acquirer, open_queue
+from ledgence_worker.sessions import close_session, open_session
 from ledgence_worker.settings import WorkerSettings
 from ledgence_worker.shared import Shared
 from ledgence_worker.slots import SlotCounts
@@ -25,9 +25,6 @@ from ledgence_worker.systemd import ServiceManager
 from ledgence_worker.task_service import TaskService
 
 logger = logging.getLogger("ledgence_worker.worker")
-
-#: How long closing the session is tried. Nothing but what people see of it depends on that.
-CLOSE_SECONDS = 2.0
 
 
 class Worker:
@@ -38,10 +35,20 @@ class Worker:
     worst that happened counts.
     """
 
-    def __init__(self, service: TaskService, pool: Pool, settings: WorkerSettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        service: TaskService,
+        pool: Pool,
+        settings: WorkerSettings,
+        clock: Clock | None = None,
+        *,
+        routes: Sequence[Route] = (),
+    ) -> None:
         self._service = service
         self._pool = pool
         self._settings = settings
+        self._routes = routes
+        self._queues: list[RoutedQueue] = []
         self._clock = clock or SystemClock()
         self._stopping = Stopping(settings.grace_seconds, self._clock, pool.wake)
         self._vitals = Vitals(self._clock, self._stopping, settings.acquire_wait_seconds)
@@ -56,6 +63,8 @@ class Worker:
             stack.callback(self._pool.close)
             session = self._start(stack)
             if session is None:
+                for queue in self._queues:
+                    queue.close()
                 self._service.close()
             else:
                 self._work(session)
@@ -80,7 +89,10 @@ class Worker:
                     logger.warning(
                         "no program is known, so no work is taken: nothing that was loaded has registered one"
                     )
-                session = self._open_session(catalogue)
+                self._open_queues()
+                session = open_session(self._service, self._settings, catalogue, self._patience())
+            self._pool.shorten_stops(stop_seconds(session.cleanup_seconds))
+            check_routes(self._routes, session, self._settings)
         except Interrupted:
             # A signal between the session's opening and here finds work to drain.
             if session is None:
@@ -88,38 +100,28 @@ class Worker:
                 self._stopping.reason = "signal"
         except LedgenceError as error:
             logger.error("worker cannot start error=%s", error)
-            self._fail_to_start()
+            self._refuse(session)
+            session = None
         except Exception:
             logger.exception("worker cannot start")
-            self._fail_to_start()
+            self._refuse(session)
+            session = None
         return session
 
-    def _fail_to_start(self) -> None:
+    def _refuse(self, session: Session | None) -> None:
+        """End before anything was done."""
         self._stopping.reason = "cannot start"
         self._stopping.worsen(ExitCode.CONFIGURATION)
+        if session is not None:
+            close_session(self._service, session, self._patience(), self._clock)
 
-    def _open_session(self, catalogue: tuple[CatalogueEntry, ...]) -> Session:
-        """Open the session, waiting for the task service as long as it takes."""
-        settings = self._settings
-        command = OpenSession(
-            session_id=uuid4(),
-            name=settings.name,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=_own_version(),
-            concurrency=settings.concurrency,
-            tenant=settings.tenant,
-            namespace=settings.namespace,
-            queues=settings.queues,
-            exclude_queues=settings.exclude_queues,
-            catalogue=catalogue,
-        )
-        patience = Patience(self._clock, self._stopping.forced)
-        session = patience.repeat(lambda: self._service.open_session(command), "open_session", on=(Busy, Unavailable))
-        if session.lease_seconds < LEASE_SECONDS_MIN:
-            raise InvalidInput(f"a lease of {session.lease_seconds} s is too short to be kept; make it 2 s or more")
-        self._pool.shorten_stops(stop_seconds(session.cleanup_seconds))
-        return session
+    def _open_queues(self) -> None:
+        """Have every route's broker answer before a session says that this worker serves it."""
+        for route in self._routes:
+            self._queues.append(open_queue(route, self._patience()))
+
+    def _patience(self) -> Patience:
+        return Patience(self._clock, self._stopping.forced)
 
     def _work(self, session: Session) -> None:
         inbox = Inbox(self._pool.wake)
@@ -133,7 +135,8 @@ class Worker:
             stopping=self._stopping,
             clock=self._clock,
         )
-        self._crew = crew = Crew(shared, self._pool)
+        acquires = needs_acquirer(self._routes, self._settings)
+        self._crew = crew = Crew(shared, self._pool, self._queues, acquires=acquires)
         self._watch(shared, crew)
         logger.info(
             "worker started session=%s concurrency=%s queues=%s programs=%s",
@@ -156,6 +159,7 @@ class Worker:
         self._vitals.session = shared.session
         self._vitals.turned_at = lambda: crew.loop.turned_at
         self._vitals.answered_at = crew.answered_at
+        self._vitals.silences = crew.silences
         self._vitals.is_blocked = lambda: shared.slots.quarantined == shared.slots.count
 
     def _turn(self, crew: Crew) -> None:
@@ -173,20 +177,8 @@ class Worker:
         if not crew.close():
             return
         if not self._stopping.forced.is_set():
-            self._close_session(session)
+            close_session(self._service, session, self._patience(), self._clock)
         self._service.close()
-
-    def _close_session(self, session: Session) -> None:
-        patience = Patience(self._clock, self._stopping.forced)
-        until = self._clock.monotonic() + CLOSE_SECONDS
-        while True:
-            try:
-                self._service.close_session(session.session_id)
-            except LedgenceError as error:
-                if isinstance(error, Busy | Unavailable) and self._clock.monotonic() < until and not patience.pause():
-                    continue
-                logger.warning("session not closed session=%s error=%s", session.session_id, error)
-            return
 
 
 def _told_queues(settings: WorkerSettings) -> str:
@@ -194,10 +186,3 @@ def _told_queues(settings: WorkerSettings) -> str:
     if settings.exclude_queues and not settings.queues:
         return "all-but:" + ",".join(settings.exclude_queues)
     return ",".join(settings.queues) or "all"
-
-
-def _own_version() -> str:
-    try:
-        return version("django-ledgence-worker")
-    except PackageNotFoundError:
-        return "not installed"

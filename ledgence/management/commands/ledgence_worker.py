@@ -1,5 +1,6 @@
 """The worker as a command: the execution side of Ledgence over this project's database and programs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, SystemCheckError
@@ -11,10 +12,12 @@ from ledgence.housekeeping import Housekeeping
 from ledgence.management.logs import show_logs
 from ledgence.service import DatabaseTaskService
 from ledgence_worker.connect import service_of
+from ledgence_worker.delivery.config import Route
 from ledgence_worker.errors import LedgenceError
 from ledgence_worker.options import EXIT_CODES, add_options, pool_options, worker_settings
 from ledgence_worker.pool_settings import PoolSettings
 from ledgence_worker.processes import ProcessPool
+from ledgence_worker.routing import served_routes
 from ledgence_worker.settings import WorkerSettings
 from ledgence_worker.stopping import ExitCode
 from ledgence_worker.worker import Worker
@@ -56,30 +59,32 @@ class Command(BaseCommand):
             return
         try:
             worker = worker_settings(options, tenant=settings.tenant, namespace=settings.namespace)
+            routes = served_routes(options["delivery_config"], worker)
             pool = ProcessPool(_pool_settings(options))
-            code = _run_remote(options, pool, worker) if options["server"] else _run(pool, worker)
+            code = _run_remote(options, pool, worker, routes) if options["server"] else _run(pool, worker, routes)
         except LedgenceError as error:
             raise CommandError(str(error), returncode=ExitCode.CONFIGURATION) from error
         if code:
             raise SystemExit(code)
 
 
-def _run(pool: ProcessPool, settings: WorkerSettings) -> int:
+def _run(pool: ProcessPool, settings: WorkerSettings, routes: Sequence[Route]) -> int:
     using = get_settings().database
     housekeeping = Housekeeping(using)
     housekeeping.start()
     try:
         service = DatabaseTaskService(using)
-        worker = Worker(service, pool, settings)
+        worker = Worker(service, pool, settings, routes=routes)
         service.on_cancel = worker.renew_now
         return worker.run()
     finally:
         housekeeping.close()
 
 
-def _run_remote(options: dict[str, Any], pool: ProcessPool, settings: WorkerSettings) -> int:
+def _run_remote(options: dict[str, Any], pool: ProcessPool, settings: WorkerSettings, routes: Sequence[Route]) -> int:
     # Housekeeping is done where the database is.
-    return Worker(service_of(options["server"], options["answer_timeout"]), pool, settings).run()
+    service = service_of(options["server"], options["answer_timeout"])
+    return Worker(service, pool, settings, routes=routes).run()
 
 
 def _pool_settings(options: dict[str, Any]) -> PoolSettings:

@@ -9,15 +9,22 @@ WITH_DATABASE := $(BIN)/python -m ledgence_project.embedded run --
 # are made once.
 SPREAD := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
+# The emulators of brokers pin versions that the project does not: they have an environment of their own.
+BROKERS := .venv-brokers
+
+# 'make test-brokers' fails if fewer tests passed over real brokers: whatever the reason, they did not run.
+BROKER_TESTS := 109
+
 # What 'make test' leaves to 'make test-slow'.
 SLOW := slow or browser or broker or scale
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow lint format mutants bench stop-db remove-db install elasticmq interpreter
+.PHONY: help demo test test-fast test-slow test-brokers lint format mutants bench stop-db remove-db install elasticmq brokers interpreter
 
 help:
 	@echo "make demo       run real work on this machine: thousands of tasks, and a worker killed on the way"
 	@echo "make test       run the tests, in minutes; make test-fast: in less than one; make test-slow: the rest"
+	@echo "make test-brokers  run the tests over real brokers, which test-slow does too"
 	@echo "make lint       run ruff, mypy and import-linter; make format: let ruff format the code"
 	@echo "make mutants    take out each guard in turn and see the tests fail"
 	@echo "make bench      measure speed"
@@ -33,8 +40,11 @@ test: $(INSTALLED)
 test-fast: $(INSTALLED)
 	$(BIN)/python -m pytest $(SPREAD) -m "not ($(SLOW) or process)"
 
-test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest $(SPREAD) -m "$(SLOW)"
+test-slow: $(INSTALLED) test-brokers
+	$(BIN)/python -m pytest $(SPREAD) -m "($(SLOW)) and not broker"
+
+test-brokers: brokers
+	$(BIN)/python -m pytest $(SPREAD) --dist loadscope -m broker --passed-at-least $(BROKER_TESTS) tests/brokers
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check
@@ -63,6 +73,14 @@ install: $(INSTALLED)
 # The broker of the tests, the measurements and the demonstration: fetched once, into the user's cache.
 elasticmq: $(INSTALLED)
 	@$(BIN)/python -m ledgence_project.elasticmq
+
+brokers: elasticmq $(BROKERS)/.installed
+
+$(BROKERS)/.installed: tests/brokers/requirements.txt | $(INSTALLED)
+	@echo "Installing $< into $(BROKERS)"
+	@$(BIN)/python -m venv --clear $(BROKERS)
+	@$(BROKERS)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 $(INSTALLED): requirements.txt pyproject.toml workers/pyproject.toml
 	@if [ "$$($(BIN)/python -c "$$JUDGE" 2>/dev/null)" != fit ]; then \

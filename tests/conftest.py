@@ -14,6 +14,30 @@ from psycopg import sql
 LONGEST = ("tests/compat/", "tests/scale/", "tests/ledger/test_model.py", "tests/demo/")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--passed-at-least",
+        type=int,
+        default=0,
+        metavar="N",
+        help="fail unless N tests passed: none is left out unseen",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which fewer tests passed than were to."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    wanted = session.config.getoption("passed_at_least")
+    # The processes that a run is spread over know their own tests alone, and have no reporter.
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return
+    passed = len(reporter.stats.get("passed", ()))
+    if passed < wanted and not session.exitstatus:
+        reporter.write_line(f"{passed} tests passed, and {wanted} were to.", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the longest files begin first; the others keep their order, which is a random one."""

@@ -3,10 +3,12 @@
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ledgence_project.elasticmq import ServerFailed, SqsProcess
 from ledgence_project.elasticmq.jars import POM
 
 FETCHING = """#!/bin/sh
@@ -80,3 +82,14 @@ def test_every_version_is_pinned(kind: str) -> None:
     found = re.findall(rf"<{kind}>.*?<version>([^<]*)</version>\s*</{kind}>", POM.read_text(), re.DOTALL)
     assert len(found) == 1
     assert found[0].replace(".", "").isdigit()
+
+
+def test_a_server_that_ends_at_its_start_is_told_with_its_log() -> None:
+    class Failing(SqsProcess):
+        def command(self) -> Sequence[str]:
+            return ["/bin/sh", "-c", "echo no memory >&2; exit 3"]
+
+    with pytest.raises(ServerFailed, match="Failing did not start on port [0-9]+:\nno memory"):
+        Failing().start()
+    with pytest.raises(ServerFailed, match="is not running"):
+        Failing().freeze()

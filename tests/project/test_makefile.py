@@ -94,3 +94,21 @@ def test_every_marker_belongs_to_a_group_that_is_run() -> None:
     options = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     declared = {marker.split(":")[0] for marker in options["markers"]}
     assert set(slow[1].split(" or ")) == declared - {"process"}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("wanted", "status"), [(1, 0), (2, 1)])
+def test_a_run_in_which_too_few_tests_pass_fails(tmp_path: Path, wanted: int, status: int) -> None:
+    (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
+    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "-p", "tests.conftest", "--rootdir", str(tmp_path)]
+    command += [str(tmp_path), f"--passed-at-least={wanted}"]
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("1 tests passed, and 2 were to." in done.stdout) == bool(status)
+
+
+def test_every_test_over_a_broker_is_counted() -> None:
+    marked = {path for path in (CHECKOUT / "tests").rglob("*.py") if "mark.broker" in path.read_text()}
+    assert marked - {Path(__file__)}
+    assert {path.parent.name for path in marked - {Path(__file__)}} == {"brokers"}

@@ -13,7 +13,7 @@ from ledgence_worker.delivery.sqs.clients import Client, make_client, make_sessi
 from ledgence_worker.delivery.sqs.faults import Outcome, fault_of
 from ledgence_worker.delivery.sqs.inspection import inspect_queue
 from ledgence_worker.delivery.sqs.options import SqsOptions
-from ledgence_worker.errors import BrokerUnavailable
+from ledgence_worker.errors import BrokerRefused, BrokerUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,10 @@ class SqsAckQueue:
         return inspect_queue(self._acknowledger, self._options)
 
     def receive(self, count: int, wait_seconds: float) -> Sequence[Message]:
-        """Return up to ``count`` messages, ten at most; wait whole seconds, 20 at most. Raises BrokerUnavailable."""
+        """Return up to ``count`` messages, ten at most; wait whole seconds, 20 at most.
+
+        Raises BrokerUnavailable, and BrokerRefused when repeating it is in vain.
+        """
         wanted = min(count, BATCH_MAX)
         if wanted < 1:
             return []
@@ -72,7 +75,8 @@ class SqsAckQueue:
             )
         except Exception as error:
             fault = fault_of(error, client=client, options=self._options, action="ReceiveMessage")
-            raise BrokerUnavailable(fault.text) from error
+            is_final = fault.outcome in (Outcome.FORBIDDEN, Outcome.REFUSED)
+            raise (BrokerRefused if is_final else BrokerUnavailable)(fault.text) from error
         messages = [message for record in reply.get("Messages") or () if (message := self._message(record))]
         if len(messages) > wanted:
             self.give_back([message.receipt for message in messages[wanted:]])

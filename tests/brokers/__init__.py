@@ -1,0 +1,1 @@
+"""Tests over real brokers. Each needs what 'make brokers' fetches; without it they fail."""

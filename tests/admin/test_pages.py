@@ -57,9 +57,7 @@ def test_every_list_shows_to_a_viewer_and_to_an_operator(
     model: str, ledger: Ledger, viewer: Client, op: Client
 ) -> None:
     for client in (viewer, op):
-        assert (
-            "0 " not in shown(client, page_of(model)).split('class="paginator"')[1].split("</nav>")[0].split("</h2>")[1]
-        )
+        assert client.get(page_of(model)).context["cl"].result_count > 0
 
 
 def test_every_page_of_a_row_shows_to_a_viewer_and_to_an_operator(ledger: Ledger, viewer: Client, op: Client) -> None:

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 DJANGO = "django>=5.2,<5.3"
 #: What checks the code and does not run it.
-NOT_NEEDED = ("django-stubs", "mypy", "ruff", "types-", "import-linter", "build")
+NOT_NEEDED = ("django-stubs", "mypy", "ruff", "types-", "import-linter", "build", "playwright", "axe-")
 
 
 def environment() -> Path:

@@ -86,6 +86,7 @@ ROUTE = '[[routes]]\nqueue = "q"\n[routes.fake]\naddress = "a"\n'
         (ROUTE.replace('"a"', "1"), 4, "address must be text, not 1"),
         (ROUTE.replace('"a"', "2026-01-01"), 4, "address is a date or a time of TOML"),
         (ROUTE + "\nretries = true\n", 6, "retries must be a whole number, not True"),
+        ((ROUTE + "retries = true\n").replace("\n", "\r\n"), 5, "retries must be a whole number, not True"),
         (ROUTE + "retries = 1.0\n", 5, "retries must be a whole number, not 1.0"),
         (ROUTE + "retries = -1\n", 5, "retries -1 must not be negative"),
         (ROUTE + "secure = 1\n", 5, "secure must be true or false, not 1"),

@@ -96,7 +96,7 @@ def _answered(error: ClientError, *, client: Client, options: SqsOptions, action
     said = tidy(error.response.get("Error", {}).get("Message", "") or f"status {status}")
     where = f"{action} on {options.queue_url}"
     kinds = client.exceptions
-    if is_throttled(code) or isinstance(error, kinds.OverLimit) or status in (408, 429):
+    if is_throttled(code) or status in (408, 429):
         return Fault(outcome=Outcome.UNDONE, text=f"{where} is throttled: {said}")
     if isinstance(error, kinds.QueueDoesNotExist | kinds.InvalidAddress):
         text = f"There is no queue {options.queue_url} in region {options.region} at {client.meta.endpoint_url}: {said}"

@@ -9,10 +9,13 @@ from django.apps import AppConfig
 from django.conf import settings as django_settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
+from django.db import connections, transaction
 from django.urls import NoReverseMatch, reverse
 
+from ledgence.calls import told_if_not_migrated
 from ledgence.conf import LedgenceSettings, get_settings
+from ledgence.watch import unpublished_queues
+from ledgence_worker.errors import InvalidInput
 
 #: What checks of Ledgence alone are asked for with: ``manage.py check --tag ledgence``.
 TAG = "ledgence"
@@ -152,4 +155,32 @@ def check_server(
             hint=f"Ledgence needs PostgreSQL {POSTGRESQL_MIN} or newer.",
             id="ledgence.E006",
         )
+    ]
+
+
+@register(Tags.database)
+def check_publishers(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """Check that every external queue has a live publisher. Runs with ``check --database`` and ``migrate``."""
+    try:
+        database = get_settings().database
+    except ImproperlyConfigured:
+        return []
+    if database not in (databases or ()) or connections[database].vendor != "postgresql":
+        return []
+    try:
+        with transaction.atomic(using=database), told_if_not_migrated(database):
+            queues = unpublished_queues(database)
+    except InvalidInput:
+        # Before the first migration there are no queues.
+        return []
+    return [
+        Warning(
+            f"External queue {queue.tenant}/{queue.namespace}/{queue.queue} has no live publisher: "
+            "its work reaches no worker.",
+            hint="Start manage.py ledgence_publisher with its route, or give it back with manage.py ledgence_route.",
+            id="ledgence.W004",
+        )
+        for queue in queues
     ]

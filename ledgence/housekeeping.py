@@ -9,7 +9,7 @@ from django.db import Error
 from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.operations.expire import expire, seconds_to_next_expiry
-from ledgence.watch import warn_of_old_snapshots, warn_of_unserved_work
+from ledgence.watch import warn_of_old_snapshots, warn_of_unpublished_queues, warn_of_unserved_work
 from ledgence.worker_connections import WorkerConnections
 from ledgence_worker.errors import Busy
 
@@ -41,7 +41,7 @@ def seconds_since_turn(*, using: str) -> float | None:
 
 class Housekeeping:
     """Ends expired leases, as soon as the next one expires and at least every five seconds; warns of old
-    snapshots and of work that nobody serves.
+    snapshots, of work that nobody serves and of queues that nobody publishes.
 
     Any number of processes may run it: each skips the rows that another holds.
     """
@@ -95,6 +95,7 @@ class Housekeeping:
             self._watch_at = time.monotonic() + WATCH_SECONDS
             warn_of_old_snapshots(self._using)
             warn_of_unserved_work(self._using)
+            warn_of_unpublished_queues(self._using)
         wait = self._end_expired()
         if time.monotonic() >= self._record_at:
             record_turn(using=self._using)

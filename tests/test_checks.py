@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from django.core.checks import run_checks
@@ -10,6 +11,9 @@ from django.test import override_settings
 from django.urls import include, path
 
 from ledgence import checks
+from ledgence.operations.publishers import record_publisher
+from tests.ledger.actors import execute
+from tests.ledger.publishers import route
 
 
 def found(**options: object) -> list[str]:
@@ -104,6 +108,24 @@ def test_the_servers_version_is_checked_where_databases_are(monkeypatch) -> None
     monkeypatch.setattr(checks, "POSTGRESQL_MIN", 99)
     assert "ledgence.E006" not in [message.id for message in run_checks()]
     assert "ledgence.E006" in [message.id for message in run_checks(databases=["default"])]
+
+
+@pytest.mark.django_db
+def test_an_external_queue_without_a_live_publisher_is_told_where_databases_are() -> None:
+    assert "ledgence.W004" not in [message.id for message in run_checks(databases=["default"])]
+    queue = route("broker")
+    [message] = [message for message in run_checks(databases=["default"]) if message.id == "ledgence.W004"]
+    assert message.msg == "External queue default/default/broker has no live publisher: its work reaches no worker."
+    assert "manage.py ledgence_publisher" in str(message.hint)
+    assert "ledgence.W004" not in [message.id for message in run_checks()]
+    record_publisher(uuid4(), queue, answered_seconds_ago=None, failure="", using="default")
+    assert "ledgence.W004" not in [message.id for message in run_checks(databases=["default"])]
+
+
+@pytest.mark.django_db
+def test_publishers_are_not_looked_for_before_the_first_migration() -> None:
+    execute("alter table ledgence_publisher rename to ledgence_publisher_of_another_version")
+    assert "ledgence.W004" not in [message.id for message in run_checks(databases=["default"])]
 
 
 class Urls:

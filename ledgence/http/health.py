@@ -5,6 +5,7 @@ import logging
 from ledgence.housekeeping import SILENCE_SECONDS_MAX, seconds_since_turn
 from ledgence.http.endpoint import Reply, Request, answer
 from ledgence.http.replies import detail_of
+from ledgence.watch import unpublished_queues
 from ledgence_worker.bodies import Health
 from ledgence_worker.errors import LedgenceError
 
@@ -30,12 +31,14 @@ def _reasons(request: Request) -> list[str]:
     try:
         with request.service.calling("health"):
             silence = seconds_since_turn(using=request.using)
+            unpublished = unpublished_queues(request.using, waiting=True)
     except LedgenceError as error:
         logger.warning("readiness failed error=%s", error)
         return [f"database: {detail_of(error)}"]
-    if silence is not None and silence <= SILENCE_SECONDS_MAX:
-        return []
+    reasons = [f"publication: {queue}" for queue in unpublished]
     # Judged by itself and not by leases: one that somebody holds, or that a trigger keeps, says nothing of it.
     if silence is None:
-        return [f"housekeeping: nobody has ever run it; {START}"]
-    return [f"housekeeping: nobody has run it for {silence:.0f} s; {START}"]
+        reasons.append(f"housekeeping: nobody has ever run it; {START}")
+    elif silence > SILENCE_SECONDS_MAX:
+        reasons.append(f"housekeeping: nobody has run it for {silence:.0f} s; {START}")
+    return reasons

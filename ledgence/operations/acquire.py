@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from uuid import UUID
 
+from ledgence import sql
 from ledgence.operations.channels import check_channel, lock_channel, open_channel, record_answer
 from ledgence.operations.due import DueSearch
 from ledgence.operations.settle import check_settlements, settle_held
 from ledgence.operations.take import take
 from ledgence.transitions import transition
 from ledgence_worker import limits
+from ledgence_worker.errors import ExternalDispatchRequired
 from ledgence_worker.protocol import Acquire, Acquired, Assignment
 
 # Others look for the same head at the same time; what they hold is skipped, so look at more than is needed, and at
@@ -23,7 +25,8 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
     Takes the first due intents of the session's queues and catalogue: highest priority first, then the longest
     available. Grants authorization at once. Repeating the channel's last sequence answers what was recorded. With
     ``record_empty`` false, finding nothing consumes no sequence and answers None: the caller may wait and ask again.
-    Raises NotFound, SessionExpired, OutOfOrder, InvalidInput, Busy.
+    Raises NotFound, SessionExpired, OutOfOrder, InvalidInput, Busy; and in place of an empty answer, which is not
+    recorded, ExternalDispatchRequired when all queues that the session names hand out their work through a broker.
     """
     check_acquire(command)
     with transition(using, what="acquire", batched=True):
@@ -38,10 +41,23 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
             assignments, lost = replayed
             return Acquired(assignments=assignments, lost=lost, settled=settled)
         taken = take_due(command.session_id, command.capacity, due, search, using=using)
-        if not taken and not settled and not record_empty:
-            return None
+        if not taken and not settled:
+            if not record_empty:
+                return None
+            # Only here, so that it costs who finds work nothing.
+            if command.capacity:
+                _refuse_external_only(command.session_id, using=using)
         record_answer(command.session_id, command.channel, command.sequence, taken, using=using)
         return Acquired(assignments=tuple(taken), settled=settled)
+
+
+def _refuse_external_only(session_id: UUID, *, using: str) -> None:
+    [(is_external_only,)] = sql.send("find_external_only", using, {"session": session_id})()
+    if is_external_only:
+        raise ExternalDispatchRequired(
+            f"Session {session_id} serves external queues only, whose work comes through a broker: "
+            "start the worker with --delivery-config, or give a queue back with manage.py ledgence_route."
+        )
 
 
 def check_acquire(command: Acquire) -> None:

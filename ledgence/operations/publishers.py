@@ -2,17 +2,14 @@
 
 import os
 import socket
-from collections.abc import Sequence
 from datetime import timedelta
 from importlib.metadata import version
-from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from ledgence import sql
-from ledgence.models import Publisher, Queue
+from ledgence.models import Publisher
 from ledgence.operations.publish import RoutedQueue
 
 #: A publisher that has been silent for so long is forgotten when another one of its queue starts.
@@ -54,26 +51,3 @@ def record_publisher(
 def end_publisher(publisher: UUID, *, using: str) -> None:
     """Delete the row of a publisher that ends. Replayed."""
     Publisher.objects.using(using).filter(pk=publisher).delete()
-
-
-class Unpublished(NamedTuple):
-    """An external queue that no live publisher serves: its work reaches no worker."""
-
-    tenant: str
-    namespace: str
-    queue: str
-    destination: str
-
-    def __str__(self) -> str:
-        return (
-            f"external queue {self.tenant}/{self.namespace}/{self.queue} has no live publisher; "
-            "start manage.py ledgence_publisher --delivery-config FILE"
-        )
-
-
-def unpublished_queues(*, using: str) -> Sequence[Unpublished]:
-    """Return the external queues that no live publisher serves."""
-    live = Publisher.objects.live().filter(queue=OuterRef("pk"))
-    queues = Queue.objects.using(using).filter(~Exists(live), mode=Queue.Mode.EXTERNAL)
-    rows = queues.order_by("tenant", "namespace", "name").values_list("tenant", "namespace", "name", "destination")
-    return [Unpublished(tenant, namespace, name, destination or "") for tenant, namespace, name, destination in rows]

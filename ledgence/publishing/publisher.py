@@ -238,17 +238,18 @@ class QueuePublisher:
     def live_problems(self) -> list[str]:
         """Return why the process should be restarted; empty while the thread turns."""
         silence = time.monotonic() - self._looped_at
-        stuck = f"publishing of {self.queue.name} has been stuck for {silence:.0f} s"
-        return [stuck] if silence > TURN_SECONDS_MAX else []
+        if silence <= TURN_SECONDS_MAX:
+            return []
+        return [f"the publisher has not turned for {silence:.0f} s, queue {self.queue.name}"]
 
     def ready_problems(self) -> list[str]:
         """Return why the queue's work is not published; empty while it is."""
         problems = []
         if self._outage.is_confirmed:
-            problems.append(f"the broker does not answer for {self.queue.name}: {self._outage.failure}")
+            problems.append(f"the broker does not answer, queue {self.queue.name}: {self._outage.failure}")
         if not self._row.is_routed:
-            problems.append(f"queue {self.queue.name} is not routed to {self.queue.destination} any more")
+            problems.append(f"the route is gone, queue {self.queue.name} to {self.queue.destination}")
         silence = time.monotonic() - self._turned_at
         if silence > SILENCE_SECONDS_MAX:
-            problems.append(f"nothing of {self.queue.name} could be published for {silence:.0f} s")
+            problems.append(f"the publisher has had no success for {silence:.0f} s, queue {self.queue.name}")
         return problems

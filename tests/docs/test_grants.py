@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,14 +18,17 @@ from ledgence.housekeeping import Housekeeping, record_turn
 from ledgence.http.table import ENDPOINTS
 from ledgence.operations.cancel import cancel
 from ledgence.operations.expire import expire
+from ledgence.operations.quarantine import quarantine
 from ledgence.operations.sessions import close_session, extend_session
+from ledgence.publishing.row import PublisherRow
 from ledgence.service import DatabaseTaskService
 from ledgence.tokens import Role, issue
-from ledgence.watch import warn_of_old_snapshots, warn_of_unserved_work
 from ledgence.worker_connections import WorkerConnections
+from ledgence_worker.claims import RefusedMessage
 from ledgence_worker.protocol import Outcome
 from tests.docs.reading import DOCS, blocks
 from tests.ledger.actors import PROGRAM, USING, VERSION, Worker, execute, expire_leases, raised, submit_task
+from tests.ledger.publishers import CONFIRMED, FAILED, REFUSED, PublisherActor, route
 
 pytestmark = [pytest.mark.django_db, pytest.mark.process]
 
@@ -95,7 +99,8 @@ def serve_over_http() -> set[tuple[str, str]]:
     act_as("ledgence_web")
     assert settled(call("POST", f"{session}/settle", {"settlements": [owners[late] | end]})) == ""
     operate(call, done)
-    Housekeeping(USING).turn()
+    deliver_over_http(call, session)
+    keep_house()
     for what in ("extend", "close"):
         call("POST", f"{session}/{what}")
     call("GET", f"{session}/drained")
@@ -106,6 +111,28 @@ def serve_over_http() -> set[tuple[str, str]]:
     issued.refresh_from_db()
     assert issued.last_used_at
     return call.called
+
+
+def deliver_over_http(call: Caller, session: str) -> None:
+    """Claim work that is not due, and record a message that can never be claimed."""
+    act_as_owner()
+    route("external")
+    act_as("ledgence_web")
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    task = call("POST", "tasks", new_task(queue="external", run_after=later))["id"]
+    claim = {"channel": 1, "sequence": 1, "dispatches": [{"task_id": task, "generation": 1}]}
+    [answer] = call("POST", f"{session}/dispatch/claim", claim)["answers"]
+    assert answer["status"] == "deferred"
+    message = {"message_id": "m", "reason": "malformed", "detail": "no JSON", "body": "x"}
+    for _ in range(2):
+        call("POST", f"{session}/dispatch/quarantine", {"queue": "external", "messages": [message]})
+
+
+def keep_house() -> None:
+    """Let a role do all of housekeeping, its warnings too."""
+    housekeeping = Housekeeping(USING)
+    housekeeping._watch_at = 0.0
+    housekeeping.turn()
 
 
 CATALOGUE = [{"name": PROGRAM, "version": VERSION, "entry_point": "tests.programs:work"}]
@@ -148,10 +175,8 @@ def work_beside_the_database() -> None:
     expire_leases(late.task_id, lost.task_id)
     assert worker.settle(late, Outcome.FAILED).status == "ownership_lost"
     assert expire(using=USING) == 2
-    housekeeping = Housekeeping(USING)
-    housekeeping.turn()
-    warn_of_old_snapshots(USING)
-    warn_of_unserved_work(USING)
+    deliver_beside_the_database(worker)
+    keep_house()
     service = DatabaseTaskService(USING, listen=False)
     assert service.is_drained(worker.session_id) is False
     service.interrupt()
@@ -162,6 +187,45 @@ def work_beside_the_database() -> None:
     extend_session(worker.session_id, using=USING)
     close_session(worker.session_id, using=USING)
     act_as_owner()
+
+
+def deliver_beside_the_database(worker: Worker) -> None:
+    act_as_owner()
+    route("external")
+    act_as("ledgence_work")
+    later = submit_task(queue="external", run_after=datetime.now(UTC) + timedelta(hours=1))
+    assert [answer.status for answer in worker.claim((later, 1)).answers] == ["deferred"]
+    for _ in range(2):
+        message = RefusedMessage(message_id="m", reason="malformed", detail="no JSON", body="x")
+        quarantine(worker.session_id, "external", [message], using=USING)
+
+
+def publish_due_work() -> None:
+    """Let ledgence_publish route a queue, publish its work with every result, and do what housekeeping does."""
+    publisher = act_as_publisher("external")
+    act_as_owner()
+    tasks = [submit_task(queue="external", retry_on=[Outcome.LOST]) for _ in range(4)]
+    worker = Worker()
+    lost = [worker.claim((submit_task(queue="external", **options), 1)) for options in ({"max_attempts": 1}, {})]
+    expire_leases(*(one.assignments[0].task_id for one in lost))
+    act_as("ledgence_publish")
+    leased = publisher.lease()
+    assert {one.task_id for one in leased} == set(tasks)
+    for one, status in zip(leased, (CONFIRMED, REFUSED, FAILED, None), strict=True):
+        publisher.record(one, status=status)
+    publisher.publications.seconds_to_next(1.0)
+    row = PublisherRow(publisher.queue, using=USING)
+    for _ in range(2):
+        row.renew(answered_at=0.0, failure="")
+    row.delete()
+    assert expire(using=USING) == 2
+    keep_house()
+    act_as_owner()
+
+
+def act_as_publisher(queue: str) -> PublisherActor:
+    act_as("ledgence_publish")
+    return PublisherActor(route(queue))
 
 
 def look() -> None:
@@ -180,6 +244,8 @@ def look() -> None:
         "operatoraction",
         "operatoractiontarget",
         "housekeepingturn",
+        "publisher",
+        "quarantinedmessage",
     ):
         execute(f"SELECT * FROM ledgence_{table}")  # noqa: S608 - the names above
     act_as_owner()
@@ -188,6 +254,7 @@ def look() -> None:
 PARTS: dict[str, Callable[[], object]] = {
     "ledgence_web": serve_over_http,
     "ledgence_work": work_beside_the_database,
+    "ledgence_publish": publish_due_work,
     "ledgence_read": look,
 }
 
@@ -202,6 +269,10 @@ def test_the_task_service_answers_everything_with_its_role() -> None:
 
 def test_workers_and_housekeeping_do_their_part_with_theirs() -> None:
     work_beside_the_database()
+
+
+def test_the_publisher_does_its_part_with_its_role() -> None:
+    publish_due_work()
 
 
 def test_people_read_with_theirs() -> None:
@@ -222,6 +293,10 @@ def test_people_read_with_theirs() -> None:
         ("ledgence_work", "UPDATE ledgence_task SET data = '1'"),
         ("ledgence_work", "SELECT * FROM ledgence_apitoken"),
         ("ledgence_work", "SELECT * FROM ledgence_operatoraction"),
+        ("ledgence_publish", "UPDATE ledgence_task SET data = '1'"),
+        ("ledgence_publish", "SELECT * FROM ledgence_apitoken"),
+        ("ledgence_publish", "UPDATE ledgence_queue SET paused_by = ''"),
+        ("ledgence_publish", "DELETE FROM ledgence_deliveryintent"),
         ("ledgence_read", "SELECT * FROM ledgence_apitoken"),
         ("ledgence_read", "UPDATE ledgence_task SET priority = 1"),
         ("ledgence_read", "INSERT INTO ledgence_queue DEFAULT VALUES"),

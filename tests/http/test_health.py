@@ -1,6 +1,7 @@
 """What the task service says of itself: that it answers, and whether what it needs is there."""
 
 import json
+from uuid import uuid4
 
 import pytest
 
@@ -8,10 +9,12 @@ from ledgence.housekeeping import SILENCE_SECONDS_MAX, Housekeeping, record_turn
 from ledgence.http.endpoint import Request
 from ledgence.http.health import ready
 from ledgence.operations.expire import expire
+from ledgence.operations.publishers import record_publisher
 from ledgence.service import DatabaseTaskService
 from ledgence.worker_connections import RequestConnections
 from tests.http.scene import Scene
-from tests.ledger.actors import USING, execute
+from tests.ledger.actors import USING, execute, submit_task
+from tests.ledger.publishers import route
 from tests.ledger.rivals import Rival
 
 
@@ -55,3 +58,20 @@ def test_a_lease_that_cannot_be_ended_does_not_make_it_unready(scene: Scene, mon
         assert expire(using=USING) == 0
         housekeeping.turn()
         assert reasons() == []
+
+
+def test_an_external_queue_whose_work_waits_for_a_publisher_is_told(scene: Scene) -> None:
+    record_turn(using=USING)
+    queue = route("broker")
+    submit_task(queue="broker")
+    # As long as one publisher needs to follow another.
+    assert reasons() == []
+    execute(
+        "update ledgence_deliveryintent set next_publish_at = now() - interval '31 s' where queue_id = %s", [queue.id]
+    )
+    assert reasons() == [
+        "publication: external queue default/default/broker has no live publisher; start manage.py ledgence_publisher "
+        "with its route, or give it back with manage.py ledgence_route"
+    ]
+    record_publisher(uuid4(), queue, answered_seconds_ago=None, failure="", using=USING)
+    assert reasons() == []

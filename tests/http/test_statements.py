@@ -13,6 +13,7 @@ from ledgence.operations.queues import pause
 from ledgence.operations.sessions import close_session
 from ledgence_worker.protocol import CatalogueEntry
 from tests.ledger.actors import USING, Worker, execute, operator, submit_task
+from tests.ledger.publishers import route
 from tests.ledger.rivals import Rival
 
 pytestmark = pytest.mark.django_db
@@ -134,6 +135,15 @@ def test_neither_an_unknown_channel_nor_a_session_that_is_over_is_recorded(db: N
     asked = [(closed.session_id, 0, 2), (expired.session_id, 0, 2), (worker.session_id, 1, 1), (uuid4(), 0, 1)]
     assert record(*asked) == set()
     assert record((worker.session_id, 0, 2), *asked) == {(worker.session_id, 0)}
+
+
+def test_nothing_is_recorded_for_a_session_of_external_queues_alone(db: None) -> None:
+    external, both, every = Worker(queues=["broker"]), Worker(queues=["broker", "plain"]), Worker()
+    for one in (external, both, every):
+        one.acquire()
+    route("broker")
+    asked = [(worker.session_id, 0, 2) for worker in (external, both, every)]
+    assert record(*asked) == {(both.session_id, 0), (every.session_id, 0)}
 
 
 @pytest.mark.django_db(transaction=True)

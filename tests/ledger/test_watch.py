@@ -1,13 +1,25 @@
 """What housekeeping can only tell: old snapshots, and work that nobody serves."""
 
 from io import StringIO
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
 
-from ledgence import watch
-from ledgence.watch import old_snapshots, unserved_work, warn_of_old_snapshots, warn_of_unserved_work
-from tests.ledger.actors import PROGRAM, USING, VERSION, Worker, execute, submit_task
+from ledgence import housekeeping, watch
+from ledgence.operations.publishers import record_publisher
+from ledgence.operations.queues import pause
+from ledgence.watch import (
+    Unpublished,
+    old_snapshots,
+    unpublished_queues,
+    unserved_work,
+    warn_of_old_snapshots,
+    warn_of_unpublished_queues,
+    warn_of_unserved_work,
+)
+from tests.ledger.actors import PROGRAM, USING, VERSION, Worker, execute, operator, submit_task
+from tests.ledger.publishers import route
 from tests.ledger.rivals import Rival
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,3 +102,44 @@ def test_a_paused_queue_is_no_concern(at_once):
     submit_task()
     execute("update ledgence_queue set paused_at = clock_timestamp()")
     assert unserved() == []
+
+
+BROKER = Unpublished("default", "default", "broker", "there")
+
+
+def test_an_external_queue_without_a_live_publisher_is_named_and_with_one_is_not(caplog):
+    submit_task()
+    queue = route("broker")
+    assert unpublished_queues(USING) == [BROKER]
+    warn_of_unpublished_queues(USING)
+    assert "tenant=default namespace=default queue=broker destination=there" in caplog.text
+    record_publisher(uuid4(), queue, answered_seconds_ago=None, failure="", using=USING)
+    assert unpublished_queues(USING) == []
+    execute("update ledgence_publisher set turned_at = now() - interval '61 s'")
+    assert unpublished_queues(USING) == [BROKER]
+
+
+def test_work_waits_when_its_publication_is_late_and_its_queue_is_not_paused():
+    queue = route("broker")
+    submit_task(queue="broker")
+    assert unpublished_queues(USING, waiting=True) == []
+    execute("update ledgence_deliveryintent set next_publish_at = now() - interval '31 s'")
+    assert unpublished_queues(USING, waiting=True) == [BROKER]
+    pause([queue.id], operator(), using=USING)
+    assert unpublished_queues(USING, waiting=True) == []
+
+
+def test_the_audit_names_an_external_queue_without_a_publisher():
+    route("broker")
+    told = StringIO()
+    call_command("ledgence_audit", stdout=StringIO(), stderr=told)
+    assert "external queue default/default/broker has no live publisher; start" in told.getvalue()
+
+
+def test_housekeeping_logs_what_is_watched(monkeypatch, caplog):
+    monkeypatch.setattr(housekeeping, "WATCH_SECONDS", 0.0)
+    route("broker")
+    keeper = housekeeping.Housekeeping(USING)
+    monkeypatch.setattr(keeper._connections, "use", lambda role: None)
+    keeper.turn()
+    assert "external queue without a live publisher tenant=default namespace=default queue=broker" in caplog.text

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ledgence.audit import INVARIANTS, audit
 from ledgence.conf import get_settings
-from ledgence.watch import old_snapshots, unserved_work
+from ledgence.watch import old_snapshots, unpublished_queues, unserved_work
 
 SHOWN = 20
 
@@ -21,6 +21,8 @@ class Command(BaseCommand):
         for work in unserved_work(using):
             program = f"{work.program} {work.version}"
             self.stderr.write(f"warning: queue {work.queue} has due work of {program}, which no live worker serves")
+        for queue in unpublished_queues(using):
+            self.stderr.write(f"warning: {queue}")
         violations = list(audit(using=using))
         for violation in violations:
             shown = ", ".join(violation.ids[:SHOWN])

@@ -13,8 +13,9 @@ from ledgence.operations.channels import CHANNEL_MAX
 from ledgence.operations.due import DueSearch
 from ledgence.operations.expire import expire
 from ledgence.operations.queues import pause
+from ledgence.operations.routes import give_back
 from ledgence.operations.sessions import close_session
-from ledgence_worker.errors import Busy, InvalidInput, NotFound, OutOfOrder, SessionExpired
+from ledgence_worker.errors import Busy, ExternalDispatchRequired, InvalidInput, NotFound, OutOfOrder, SessionExpired
 from ledgence_worker.limits import CONCURRENCY_MAX, WAIT_SECONDS_MAX
 from ledgence_worker.protocol import Acquire, Acquired, CatalogueEntry, Outcome, SettleStatus
 from tests.ledger.actors import (
@@ -34,6 +35,7 @@ from tests.ledger.actors import (
     submit_tasks,
 )
 from tests.ledger.frozen import MICROSECOND, FrozenClock
+from tests.ledger.publishers import route
 from tests.ledger.rivals import Rival
 
 
@@ -525,3 +527,50 @@ def test_a_channel_that_stays_held_is_busy(settings):
         rival.execute("select 1 from ledgence_channel for update")
         with pytest.raises(Busy, match="acquire"):
             worker.send(2)
+
+
+@pytest.mark.django_db
+def test_a_session_of_external_queues_alone_is_told_so_in_place_of_an_empty_answer():
+    first, second = route("first", "here"), route("second", "there")
+    submit_task(queue="first")
+    worker = Worker(queues=["first", "second"])
+    for _ in range(2):
+        with pytest.raises(ExternalDispatchRequired, match="--delivery-config"):
+            worker.send(1)
+    # Nothing was recorded: the same command is answered when one of them is given back.
+    give_back(second.id, operator(), using=USING)
+    assert worker.acquire() == []
+    give_back(first.id, operator(), using=USING)
+    assert len(worker.acquire()) == 1
+    assert_audit_clean()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "serves",
+    [{"queues": ["broker", "plain"]}, {"queues": ["broker", "new"]}, {}, {"exclude_queues": ["plain"]}],
+    ids=["integrated too", "not made yet", "all", "all but one"],
+)
+def test_a_session_that_may_get_other_work_gets_no_external_work_and_no_error(serves):
+    route("broker")
+    submit_task(queue="broker")
+    execute(
+        "insert into ledgence_queue (tenant, namespace, name, mode, paused_by, pause_reason) "
+        "values ('default', 'default', 'plain', 'integrated', '', '')"
+    )
+    worker = Worker(**serves)
+    assert worker.acquire() == []
+    assert worker.acquire() == []
+
+
+@pytest.mark.django_db
+def test_an_external_session_settles_with_its_acquisitions_and_asks_for_nothing():
+    route()
+    task = submit_task()
+    worker = Worker(queues=["default"])
+    [assignment] = worker.claim((task, 1)).assignments
+    reply = worker.send(2, 4, settlements=[settlement_of(assignment)])
+    assert reply is not None and reply.assignments == ()
+    assert state_of(task) == "succeeded"
+    worker.sequence = 2
+    assert worker.acquire(0) == []

@@ -236,6 +236,7 @@ class TestFaults:
 
         broker.on_publish = break_on_the_first  # type: ignore[method-assign]
         with publishing(queue, broker):
+            # They come again at moments of their own, and so without it.
             wait_until_confirmed(39)
         kinds = {kind for kind, *_ in events_of(tasks[0])}
         assert kinds == {"uncertain"}
@@ -310,7 +311,9 @@ class TestOutage:
         with publishing(queue, broker) as running:
             wait_until(lambda: running._outage._tries >= 4, "some probes")
             tried = len(broker.batches)
-            assert running.ready_problems() == ["the broker does not answer for default/default/default: nobody there"]
+            assert running.ready_problems() == [
+                "the broker does not answer, queue default/default/default: nobody there"
+            ]
         assert tried <= senders.SENDERS + 5
         assert DeliveryIntent.objects.filter(publications=0, refusals=0).count() >= 200 - 10 * (tried + 1)
         assert DeliveryEvent.objects.exclude(kind="failed").count() == 0
@@ -476,7 +479,7 @@ class TestRow:
             wait_until(lambda: Publisher.objects.exists(), "the row")
             give_back(queue.id, operator(), using=USING)
             wait_until(lambda: running.ready_problems() != [], "it is not ready")
-            assert running.ready_problems() == ["queue default/default/default is not routed to there any more"]
+            assert running.ready_problems() == ["the route is gone, queue default/default/default to there"]
             task = submit_task()
             worker = Worker()
             assignment = worker.acquire_one()
@@ -494,8 +497,8 @@ def test_a_publisher_that_does_not_turn_is_told(queue: RoutedQueue, broker: Memo
         monkeypatch.setattr(publisher, "TURN_SECONDS_MAX", -1.0)
         monkeypatch.setattr(publisher, "SILENCE_SECONDS_MAX", -1.0)
         [stuck], [silent] = running.live_problems(), running.ready_problems()
-    assert stuck.startswith("publishing of default/default/default has been stuck for 0 s")
-    assert silent.startswith("nothing of default/default/default could be published for 0 s")
+    assert stuck.startswith("the publisher has not turned for 0 s")
+    assert silent.startswith("the publisher has had no success for 0 s")
 
 
 def test_recording_overlaps_with_sending(queue: RoutedQueue):

@@ -111,4 +111,4 @@ def test_a_run_in_which_too_few_tests_pass_fails(tmp_path: Path, wanted: int, st
 def test_every_test_over_a_broker_is_counted() -> None:
     marked = {path for path in (CHECKOUT / "tests").rglob("*.py") if "mark.broker" in path.read_text()}
     assert marked - {Path(__file__)}
-    assert {path.parent.name for path in marked - {Path(__file__)}} == {"brokers"}
+    assert all(path.is_relative_to(CHECKOUT / "tests" / "brokers") for path in marked - {Path(__file__)})

@@ -1,0 +1,1 @@
+"""Tests of the SQS adapter over real brokers whose answers are spoilt on the way."""

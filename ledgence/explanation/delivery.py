@@ -20,9 +20,9 @@ def explain_delivery(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
     # Nothing is sent before its time, nor while the queue is paused.
     if facts.is_due and facts.queue.paused_at is None:
         yield _publication(facts, intent)
-    if facts.events and facts.events[0].kind == "deferred":
+    if facts.event is not None and facts.event.kind == "deferred":
         text = _("A worker received it %(ago)s ago and could not run it%(reason)s; it is announced again.")
-        words = {"ago": span(facts.at - facts.events[0].happened_at), "reason": _reason(facts)}
+        words = {"ago": span(facts.at - facts.event.happened_at), "reason": _reason(facts)}
         yield Line(
             code=Code.DEFERRED,
             is_blocking=False,
@@ -127,7 +127,7 @@ def _when(facts: Facts, intent: IntentFacts) -> str:
 def _reason(facts: Facts) -> str:
     """Return what was told of the last event: " (timed out)"; empty without."""
     try:
-        detail = json.loads(facts.events[0].detail or "") if facts.events else None
+        detail = json.loads(facts.event.detail or "") if facts.event else None
     except ValueError:
         detail = None
     reason = detail.get("reason") if isinstance(detail, dict) else None

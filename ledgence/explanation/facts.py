@@ -82,6 +82,7 @@ class LeaseFacts:
     """The authority that is held."""
 
     number: int
+    charged: int
     expires_at: datetime
     bound_at: datetime | None
     cancel_requested_at: datetime | None
@@ -122,7 +123,7 @@ class AttemptFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFacts:
-    """Something that was not ordinary in a generation's delivery."""
+    """The last thing that was not ordinary in the delivery of the generation that is queued."""
 
     kind: str
     happened_at: datetime
@@ -147,6 +148,7 @@ class Facts:
     queue: QueueFacts
     program: ProgramFacts
     intent: IntentFacts | None = None
+    event: EventFacts | None = None
     lease: LeaseFacts | None = None
     holder: HolderFacts | None = None
     attempt: AttemptFacts | None = None
@@ -154,11 +156,11 @@ class Facts:
     sessions: Sequence[OpenSession] = ()
     #: What the sessions run that could run it, where none has a free slot.
     busy_with: Sequence[SlotFacts] = ()
-    #: How much due work of its queue comes before it; COUNT_CAP + 1 means more than the cap. None: it is not due.
+    #: How much due work of its queue comes before it; COUNT_CAP + 1 means more than the cap. None where its turn is not
+    #: what it waits for: it is not due, or nobody is there to take it.
     ahead: int | None = None
     #: Of a queued task of an external queue.
     publishers: Sequence[PublisherStatus] = ()
-    events: Sequence[EventFacts] = ()
     #: Process and age in seconds of the oldest snapshot, where searches for due work may be slow for it.
     old_snapshot: tuple[int, float] | None = None
     #: Of an active task: how long ago housekeeping has turned; None: nobody has ever run it.

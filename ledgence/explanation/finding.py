@@ -1,4 +1,4 @@
-"""How the facts are found: at most eight statements, each a few probes of an index."""
+"""How the facts are found: at most five statements, each a few probes of an index."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -25,12 +25,12 @@ from ledgence.status import COUNT_CAP, Wanted, find_open_sessions, find_publishe
 from ledgence.watch import old_snapshots
 from ledgence_worker.errors import NotFound
 
-#: How many delivery events and programs are read.
+#: How many programs are named.
 NAMED = 3
 
 
 def find_facts(task: UUID, *, using: str) -> Facts:
-    """Read the facts of a task. At most eight statements, whatever the ledger holds. Raises NotFound."""
+    """Read the facts of a task. At most five statements, whatever the ledger holds. Raises NotFound."""
     rows = sql.run("explain_task", using, {"task": task})
     if not rows:
         raise NotFound(f"Task {task} does not exist in database {using!r}: it was never submitted, or is pruned.")
@@ -50,18 +50,17 @@ def _with_takers(facts: Facts, *, using: str) -> Facts:
         tenant=task.tenant, namespace=task.namespace, queue=queue.name, program=program.name, version=program.version
     )
     facts = replace(facts, sessions=find_open_sessions(wanted, using=using))
+    if queue.is_external:
+        facts = replace(facts, publishers=find_publishers(queue.id, using=using))
     able = facts.able_and_heard
-    if able and not any(session.free for session in able):
-        rows = sql.run("find_slots", using, {"sessions": [session.id for session in able], "limit": NAMED})
-        facts = replace(facts, busy_with=[SlotFacts(program=row[0], version=row[1], count=row[2]) for row in rows])
+    if not able:
+        return facts
     if facts.is_due:
         facts = replace(facts, ahead=_count_ahead(facts, intent, using=using))
-    if queue.is_external:
-        parameters = {"task": task.id, "generation": intent.generation, "limit": NAMED}
-        rows = sql.run("find_delivery_events", using, parameters)
-        events = [EventFacts(kind=row[0], happened_at=row[1], detail=row[2]) for row in rows]
-        return replace(facts, publishers=find_publishers(queue.id, using=using), events=events)
-    if facts.at - intent.available_at > UNTAKEN_AFTER:
+    if not any(session.free for session in able):
+        rows = sql.run("find_slots", using, {"sessions": [session.id for session in able], "limit": NAMED})
+        return replace(facts, busy_with=[SlotFacts(program=row[0], version=row[1], count=row[2]) for row in rows])
+    if facts.ahead == 0 and not queue.is_external and facts.at - intent.available_at > UNTAKEN_AFTER:
         return replace(facts, old_snapshot=next(iter(old_snapshots(using)), None))
     return facts
 
@@ -87,6 +86,7 @@ def _read(row: tuple[Any, ...]) -> Facts:
         queue=_take(QueueFacts, columns),
         program=_take(ProgramFacts, columns),
         intent=_take(IntentFacts, columns),
+        event=_take(EventFacts, columns),
         lease=_take(LeaseFacts, columns),
         holder=_take(HolderFacts, columns),
         attempt=_take(AttemptFacts, columns),

@@ -1,7 +1,9 @@
--- Reads where one task is, in one snapshot: its terms, its queue and program, its intent, its lease with the session that
--- holds it, and its last attempt. The columns stand in the order of the values in ledgence.explanation.facts.
--- Of a report only the head is read: it holds the exception's class, and a report may have megabytes.
--- Locks: nothing. Index: primary keys and ledgence_attempt_number, one probe each.
+-- Reads where one task is, in one snapshot: its terms, its queue and program, its intent with its last delivery event, its
+-- lease with the session that holds it, and its last attempt. The columns stand in the order of the values in
+-- ledgence.explanation.facts.
+-- Of a report only the head is read: it holds the exception's class, and a report may have megabytes. Events are sorted by
+-- time and not by key, or the planner may prefer to walk the key backwards through the events of all tasks.
+-- Locks: nothing. Index: primary keys, ledgence_attempt_number, and that of the events' foreign key, one probe each.
 -- Not the ORM: several probes in one snapshot, or a task that moves between them would seem to be nowhere.
 select statement_timestamp(),
        t.id, t.tenant, t.namespace, t.outcome, t.finished_at, t.revision, y.max_attempts, y.timeout_seconds,
@@ -9,7 +11,8 @@ select statement_timestamp(),
        p.id, p.name, p.version,
        i.generation, i.cause, i.charged, i.priority, i.available_at, i.epoch, i.publications, i.first_published_at,
        i.last_published_at, i.next_publish_at, i.publish_token is not null, i.confirmed_at, i.refusals,
-       l.number, l.expires_at, l.bound_at, l.cancel_requested_at,
+       e.kind, e.happened_at, e.detail::text,
+       l.number, l.charged, l.expires_at, l.bound_at, l.cancel_requested_at,
        s.id, s.name, s.host, s.pid, s.closed_at, s.expires_at, s.extended_at,
        a.number, a.id, a.outcome, a.claimed_at, a.authorized_at, a.finished_at, left(a.report::text, 2000)
 from (select * from ledgence_task where id = %(task)s limit 1) t
@@ -17,6 +20,10 @@ join ledgence_policy y on y.id = t.policy_id
 join ledgence_queue q on q.id = t.queue_id
 join ledgence_program p on p.id = t.program_id
 left join lateral (select * from ledgence_deliveryintent where task_id = t.id limit 1) i on true
+left join lateral (
+    select * from ledgence_deliveryevent where task_id = i.task_id and generation = i.generation
+    order by happened_at desc, id desc limit 1
+) e on true
 left join lateral (select * from ledgence_lease where task_id = t.id limit 1) l on true
 left join lateral (select * from ledgence_workersession where id = l.session_id limit 1) s on true
 left join lateral (select * from ledgence_attempt where task_id = t.id order by number desc limit 1) a on true

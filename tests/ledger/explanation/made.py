@@ -125,7 +125,7 @@ def running(**changes: Any) -> AttemptFacts:
 
 
 def lease(**changes: Any) -> LeaseFacts:
-    base = LeaseFacts(number=1, expires_at=ago(-50), bound_at=ago(-300), cancel_requested_at=None)
+    base = LeaseFacts(number=1, charged=0, expires_at=ago(-50), bound_at=ago(-300), cancel_requested_at=None)
     return replace(base, **changes)
 
 

@@ -251,9 +251,9 @@ def test_work_that_a_publisher_holds_is_being_sent_unless_that_is_gone() -> None
 
 
 def test_a_refusal_is_told_with_the_brokers_reason_and_the_next_try() -> None:
-    events = [EventFacts(kind="refused", happened_at=ago(9), detail='{"reason": "too large"}')]
+    event = EventFacts(kind="refused", happened_at=ago(9), detail='{"reason": "too large"}')
     own = unsent(refusals=3, publications=3, next_publish_at=ago(-8))
-    known = facts(**_fields(own) | {"publishers": [publisher()], "events": events})
+    known = facts(**_fields(own) | {"publishers": [publisher()], "event": event})
     assert blocking(known) == ["refused"]
     assert said(known, Code.REFUSED).startswith(
         "The broker has refused it 3 times in a row (too large); it is sent next in 8.0 s."
@@ -262,9 +262,9 @@ def test_a_refusal_is_told_with_the_brokers_reason_and_the_next_try() -> None:
 
 @pytest.mark.parametrize("detail", [None, "", "[]", "{}", '{"reason": ', '{"reason": null}', "7"])
 def test_an_event_without_a_reason_is_told_without(detail: str | None) -> None:
-    events = [EventFacts(kind="failed", happened_at=ago(9), detail=detail)]
+    event = EventFacts(kind="failed", happened_at=ago(9), detail=detail)
     own = unsent(publications=1, next_publish_at=ago(-2))
-    known = facts(**_fields(own) | {"publishers": [publisher()], "events": events})
+    known = facts(**_fields(own) | {"publishers": [publisher()], "event": event})
     assert blocking(known) == ["unconfirmed"]
     assert "and the broker did not confirm it; it is sent next in 2.0 s." in said(known, Code.UNCONFIRMED)
 
@@ -278,8 +278,8 @@ def test_a_failing_publisher_is_told_with_what_fails() -> None:
 
 
 def test_work_that_a_worker_could_not_run_says_so() -> None:
-    events = [EventFacts(kind="deferred", happened_at=ago(2), detail='{"reason": "the worker does not know it"}')]
-    known = facts(**_fields(unsent()) | {"publishers": [publisher()], "events": events})
+    event = EventFacts(kind="deferred", happened_at=ago(2), detail='{"reason": "the worker does not know it"}')
+    known = facts(**_fields(unsent()) | {"publishers": [publisher()], "event": event})
     assert codes(known) == ["unannounced", "deferred"]
     assert "2.0 s ago and could not run it (the worker does not know it)" in said(known, Code.DEFERRED)
 

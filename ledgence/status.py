@@ -52,8 +52,9 @@ class OpenSession:
     expires_at: datetime
     #: Since it was last heard of; None: it was opened before that was written down.
     heard_seconds: float | None
-    leases: int
-    #: How many of them are not over.
+    #: The program of each lease that it holds.
+    running: Sequence[str]
+    #: How many of these leases are not over.
     live: int
     #: Whether it serves the queue that was asked for.
     serves: bool
@@ -68,7 +69,7 @@ class OpenSession:
     @property
     def free(self) -> int:
         """How many of its slots hold nothing."""
-        return max(0, self.concurrency - self.leases)
+        return max(0, self.concurrency - len(self.running))
 
     def __str__(self) -> str:
         return f"{self.name} ({self.host}:{self.pid})"

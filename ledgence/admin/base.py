@@ -115,9 +115,13 @@ class LedgerAdmin(Page):
         """Add to one page's rows what their columns show, in a fixed number of statements."""
         return rows
 
+    def describe_row(self, row: Any) -> Any:
+        """Add to the row of a page what it shows; None if it is gone."""
+        return self.describe_rows([row])[0]
+
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         row = super().get_object(request, object_id, from_field)
-        return row and self.describe_rows([row])[0]
+        return row and self.describe_row(row)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         note = {"cap": CAP, "narrowed_note": self.narrowed_note}
@@ -142,7 +146,7 @@ class LedgerAdmin(Page):
         if not allowed:
             return []
         # The actions of one page have one subject.
-        facts = allowed[0].subject.find([obj.pk]).get(str(obj.pk))
+        facts = getattr(obj, "facts", None) or allowed[0].subject.find([obj.pk]).get(str(obj.pk))
         return [
             (action.label, f"{self.reverse(action.name)}?ids={obj.pk}")
             for action in allowed

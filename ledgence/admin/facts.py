@@ -7,6 +7,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.conf import get_settings
+from ledgence.explanation import Facts
 from ledgence.models import ApiToken, Queue, State
 from ledgence.reported import error_class
 
@@ -48,6 +49,30 @@ class TaskFacts:
     def error_class(self) -> str:
         """The exception of the last attempt, by the dotted name of its class; empty without any."""
         return error_class(self.report_head)
+
+
+def facts_of(known: Facts) -> TaskFacts:
+    """Return what lists and confirmations know of a task, from what its explanation rests on."""
+    intent, lease, last = known.intent, known.lease, known.attempt
+    charging = intent or lease
+    return TaskFacts(
+        id=known.task.id,
+        outcome=known.task.outcome,
+        revision=known.task.revision,
+        max_attempts=known.task.max_attempts,
+        generation=intent.generation if intent else None,
+        available_at=intent.available_at if intent else None,
+        is_later=intent is not None and not known.is_due,
+        is_paused=known.queue.paused_at is not None,
+        lease_number=lease.number if lease else None,
+        expires_at=lease.expires_at if lease else None,
+        is_expired=lease is not None and lease.expires_at <= known.at,
+        is_cancel_requested=lease is not None and lease.cancel_requested_at is not None,
+        charged=charging.charged if charging else None,
+        last_number=last.number if last else None,
+        last_outcome=last.outcome if last else None,
+        report_head=(last and last.report_head) or "",
+    )
 
 
 def find_tasks(ids: Iterable[UUID]) -> dict[str, TaskFacts]:

@@ -1,6 +1,6 @@
 """What happened to one task: its attempts, its deliveries, and what operators did to it, the newest of each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -12,8 +12,10 @@ from django.utils.translation import gettext as _
 from ledgence.admin.display import NOTHING, badge, join, link, moment, span
 from ledgence.admin.reports import Block, report_blocks, report_text
 from ledgence.conf import get_settings
-from ledgence.models import Attempt, DeliveryEvent, OperatorActionTarget, WorkerSession
+from ledgence.explanation import Facts
+from ledgence.models import Attempt, DeliveryEvent, DeliveryIntent, OperatorActionTarget, WorkerSession
 from ledgence.reported import error_class
+from ledgence.wording import visible
 
 #: How many of each a task's page shows; lists show the rest.
 NEWEST = 50
@@ -63,32 +65,78 @@ def describe(attempt: Any, *, limit: int) -> AttemptStory:
     if attempt.late_outcome:
         late = _("Late report: %(outcome)s") % {"outcome": Attempt.Outcome(attempt.late_outcome).label}
         blocks += [(f"{late}, {label}", html) for label, html in report_blocks(attempt.late_report_text, limit=limit)]
-    session = attempt.session
     return AttemptStory(
         attempt=attempt,
-        headline=join([outcome_badge(attempt.outcome), error_class(attempt.report_text or "")]),
-        facts=[
-            (_("Cause"), attempt.cause),
-            (_("Worker"), link(WorkerSession, session.pk, session) if session else _("never claimed")),
-            (_("Available"), moment(attempt.available_at)),
-            (_("Claimed"), moment(attempt.claimed_at)),
-            (_("Authorized"), moment(attempt.authorized_at)),
-            (_("Finished"), moment(attempt.finished_at)),
-            (_("Held for"), ran_for(attempt)),
-            (_("Lease until"), moment(attempt.lease_expires_at)),
-            (_("Late report"), _late(attempt)),
-        ],
+        headline=join(
+            [
+                outcome_badge(attempt.outcome),
+                error_class(attempt.report_text or "").rpartition(".")[2],
+                attempt.claimed_at and attempt.finished_at and ran_for(attempt),
+                attempt.late_outcome and badge("warning", _("late report")),
+            ]
+        ),
+        facts=[*_times(attempt), *_delivery(attempt)],
         blocks=blocks,
         is_telling=bool(attempt.outcome and attempt.outcome != "succeeded") or bool(attempt.late_outcome),
     )
 
 
-def _late(attempt: Attempt) -> Any:
-    if not attempt.late_outcome:
-        return _("none")
-    return join(
-        [outcome_badge(attempt.late_outcome), moment(attempt.late_at), _("came after authority was lost: refused")]
-    )
+def _times(attempt: Attempt) -> Iterator[tuple[str, Any]]:
+    """Yield where an attempt came from, who ran it, and when what happened."""
+    session = attempt.session
+    waited = None if attempt.claimed_at is None else attempt.claimed_at - attempt.available_at
+    yield _("Cause"), cause_of(attempt.cause)
+    yield _("Worker"), link(WorkerSession, session.pk, session) if session else _("never claimed")
+    yield _("Available"), moment(attempt.available_at)
+    yield _("Claimed"), moment(attempt.claimed_at)
+    yield _("Waited for a worker"), span(waited)
+    yield _("Authorized"), moment(attempt.authorized_at)
+    yield _("Finished"), moment(attempt.finished_at)
+    yield _("Held for"), ran_for(attempt)
+    yield _("Lease until"), moment(attempt.lease_expires_at)
+    if attempt.late_outcome:
+        late = [outcome_badge(attempt.late_outcome), moment(attempt.late_at)]
+        yield _("Late report"), join([*late, _("came after authority was lost: refused")])
+
+
+def _delivery(attempt: Attempt) -> Iterator[tuple[str, Any]]:
+    """Yield how an attempt was announced, where a broker did that."""
+    if attempt.destination is None:
+        return
+    yield _("Destination"), attempt.destination
+    yield _("Announced"), attempt.publications
+    yield _("First announced"), moment(attempt.first_published_at)
+    yield _("Last announced"), moment(attempt.last_published_at)
+
+
+def cause_of(cause: str) -> Any:
+    """Say in words why an attempt came to be."""
+    if cause == "submitted":
+        return _("submitted")
+    if cause == "requeued":
+        return _("requeued by an operator")
+    known = {word.value: word.label for word in Attempt.Outcome}
+    return _("the attempt before %(outcome)s") % {"outcome": known[cause]} if cause in known else cause
+
+
+def describe_publication(known: Facts) -> list[tuple[str, Any]]:
+    """Put the announcement of a queued task of an external queue into (label, value); empty for any other."""
+    intent = known.intent
+    if intent is None or not known.queue.is_external:
+        return []
+    next_word = _("Held by a publisher until") if intent.is_held else _("Next announcement")
+    return [
+        (_("Destination"), known.queue.destination),
+        (_("Generation"), intent.generation),
+        (_("Epoch"), intent.epoch),
+        (_("Announced"), intent.publications),
+        (_("First announced"), moment(intent.first_published_at)),
+        (_("Last announced"), moment(intent.last_published_at)),
+        (_("Confirmed by the broker"), moment(intent.confirmed_at)),
+        (_("Refused in a row"), intent.refusals),
+        (next_word, moment(intent.next_publish_at)),
+        (_("Delivery intent"), link(DeliveryIntent, known.task.id, f"{known.task.id}.{intent.generation}")),
+    ]
 
 
 def find_attempts(task: UUID) -> list[AttemptStory]:
@@ -98,9 +146,15 @@ def find_attempts(task: UUID) -> list[AttemptStory]:
     return [describe(row, limit=BRIEF) for row in rows.order_by("-number")[:NEWEST]]
 
 
-def find_events(task: UUID) -> list[DeliveryEvent]:
-    """Return the newest failed sends, repairs and republications of a task."""
-    return list(DeliveryEvent.objects.using(get_settings().database).filter(task_id=task).order_by("-pk")[:NEWEST])
+def find_events(task: UUID) -> list[Any]:
+    """Return the newest failed sends, repairs and republications of a task, each with its reason as ``told``."""
+    # By time: in the order of keys the planner may prefer to walk those of all tasks.
+    rows = DeliveryEvent.objects.using(get_settings().database).filter(task_id=task).order_by("-happened_at", "-pk")
+    events: list[Any] = list(rows[:NEWEST])
+    for event in events:
+        reason = event.detail.get("reason") if isinstance(event.detail, dict) else None
+        event.told = visible(str(reason)) if reason else ""
+    return events
 
 
 def find_actions(target: Any) -> list[OperatorActionTarget]:

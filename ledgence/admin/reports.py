@@ -6,10 +6,12 @@ from typing import Any
 
 from django.db.models import TextField
 from django.db.models.functions import Cast, Left
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ledgence.admin.display import text_block
+from ledgence.admin.frames import own_frames
 
 #: How many characters of a report are read: more than a worker sends, less than the ledger takes.
 READ = 256 * 1024
@@ -47,11 +49,25 @@ def report_blocks(text: str | None, *, limit: int) -> Iterator[Block]:
         name = classes[0] if isinstance(classes, list) and classes else ""
         yield _("Error"), text_block(f"{_text(name)}: {_text(error.get('message'))}", limit=limit)
         if error.get("traceback"):
-            yield _("Traceback"), text_block(_text(error["traceback"]), limit=limit, keep_end=True)
+            yield _("Traceback"), _traceback(_text(error["traceback"]), limit=limit)
     if report.get("exit_status") is not None:
         yield _("Exit status of the process"), text_block(_text(report["exit_status"]), limit=limit)
     if report.get("output"):
         yield _("Output"), text_block(_text(report["output"]), limit=limit, keep_end=True)
+
+
+def _traceback(text: str, *, limit: int) -> SafeString:
+    """Render a traceback: the application's frames, and all of them to unfold, where these are not the same."""
+    whole = text_block(text, limit=limit, keep_end=True)
+    own = own_frames(text)
+    if own is None:
+        return whole
+    return format_html(
+        "{}<details><summary>{}</summary>{}</details>",
+        text_block(own, limit=limit, keep_end=True),
+        _("With the frames of installed packages"),
+        whole,
+    )
 
 
 def _text(value: Any) -> str:

@@ -6,7 +6,6 @@ from uuid import UUID
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -14,13 +13,17 @@ from django.utils.translation import gettext_lazy
 from ledgence.admin.actions import CANCEL, COPY, FORCE_EXPIRE, REPUBLISH, REQUEUE
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import ENDED, among, narrow_tasks
-from ledgence.admin.display import NOTHING, badge, join, json_block, link, moment, short
-from ledgence.admin.facts import TaskFacts, find_tasks
+from ledgence.admin.display import NOTHING, badge, join, json_block, link, short
+from ledgence.admin.explaining import show
+from ledgence.admin.facts import TaskFacts, facts_of, find_tasks
 from ledgence.admin.filters import QueueFilter, WordFilter
-from ledgence.admin.history import NEWEST, find_actions, find_attempts, find_events, outcome_badge
+from ledgence.admin.history import NEWEST, describe_publication, find_actions, find_attempts, find_events, outcome_badge
 from ledgence.admin.paging import CAP
+from ledgence.admin.timeline import draw
 from ledgence.conf import get_settings
-from ledgence.models import Lease, Program, Queue, State, Task
+from ledgence.explanation import Facts, explain_facts, find_facts
+from ledgence.models import Program, Queue, State, Task
+from ledgence_worker.errors import NotFound
 
 
 class StateFilter(WordFilter):
@@ -41,9 +44,11 @@ class TaskQueueFilter(QueueFilter):
 class TaskAdmin(LedgerAdmin):
     """The list goes by id, which is by time, or for ended tasks by their end: the orders that indexes give."""
 
+    class Media:
+        css = {"all": ["ledgence/task.css"]}
+
     confirmed = (REQUEUE, COPY, CANCEL, REPUBLISH, FORCE_EXPIRE)
     deferred = ("data", "result", "digest")
-    list_select_related = ("queue", "program")
     list_display = ("task", "state", "program", "queue", "attempts", "submitted", "error", "finished")
     list_filter = (StateFilter, TaskQueueFilter)
     search_fields = ("id",)
@@ -59,7 +64,7 @@ class TaskAdmin(LedgerAdmin):
     finished = moment_of("finished_at", gettext_lazy("finished at"))
 
     fieldsets = (
-        (None, {"fields": ("now", ("program_name", "queue"), ("submitted", "finished", "copied_from"))}),
+        (None, {"fields": (("program_name", "queue_link"), ("submitted", "finished", "copied_from"))}),
         (
             gettext_lazy("Terms"),
             {
@@ -80,6 +85,9 @@ class TaskAdmin(LedgerAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fieldsets if obj is not None and obj.outcome == State.SUCCEEDED else self.fieldsets[:-1]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("queue", "program", "policy")
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("-finished_at", "-pk") if request.GET.get("state") in ENDED else ("-pk",)
@@ -106,11 +114,28 @@ class TaskAdmin(LedgerAdmin):
             task.facts = facts.get(str(task.pk))
         return rows
 
+    def describe_row(self, row: Any) -> Any:
+        try:
+            row.known = find_facts(row.pk, using=get_settings().database)
+        except NotFound:
+            return None
+        row.facts = facts_of(row.known)
+        return row
+
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        known: Facts = obj.known
+        attempts = find_attempts(obj.pk)
+        shown = [story.attempt for story in reversed(attempts)]
+        since = obj.submitted_at if not shown or shown[0].number == 1 else shown[0].available_at
+        is_external = known.queue.is_external or any(attempt.destination for attempt in shown)
         return {
-            "attempts": find_attempts(obj.pk),
+            "summary": join([state_badges(obj.facts), obj.program, self.queue_link(obj)]),
+            "explanation": show(explain_facts(known), self.admin_site, request),
+            "timeline": draw(shown, since=since, now=known.at, waiting=known.intent),
+            "attempts": attempts,
             "newest": NEWEST,
-            "events": find_events(obj.pk),
+            "publication": describe_publication(known),
+            "events": find_events(obj.pk) if is_external else [],
             "operator_actions": find_actions(obj.pk),
         }
 
@@ -133,13 +158,13 @@ class TaskAdmin(LedgerAdmin):
             return NOTHING
         return facts.error_class.rpartition(".")[2] or outcome_badge(facts.last_outcome)
 
-    @admin.display(description=gettext_lazy("state"))
-    def now(self, task: Any) -> Any:
-        return join([state_badges(task.facts), *_place(task)])
-
     @admin.display(description=gettext_lazy("program"))
     def program_name(self, task: Any) -> Any:
         return str(task.program)
+
+    @admin.display(description=gettext_lazy("queue"))
+    def queue_link(self, task: Any) -> Any:
+        return link(Queue, task.queue_id, task.queue)
 
     @admin.display(description=gettext_lazy("entry point"))
     def entry_point(self, task: Any) -> Any:
@@ -175,25 +200,3 @@ def state_badges(facts: TaskFacts | None) -> Any:
             facts.state is State.ACTIVE and facts.is_cancel_requested and badge("warning", _("asked to stop")),
         ]
     )
-
-
-def _place(task: Any) -> list[Any]:
-    """Say where a task is: what it waits for, or who holds it."""
-    facts: TaskFacts | None = task.facts
-    if facts is None:
-        return []
-    if facts.state is State.QUEUED:
-        words = _("attempt %(number)s is due at") if facts.is_later else _("attempt %(number)s is due since")
-        place: list[Any] = [words % {"number": facts.generation}, moment(facts.available_at)]
-        if facts.charged:
-            words = _("(%(charged)d of %(maximum)d attempts used up)")
-            place.append(words % {"charged": facts.charged, "maximum": facts.max_attempts})
-        if facts.is_paused:
-            queue = task.queue
-            words = _("queue paused by %(name)s: %(reason)s") % {"name": queue.paused_by, "reason": queue.pause_reason}
-            place += [format_html("<br>{}", words), moment(queue.paused_at)]
-        return place
-    if facts.state is State.ACTIVE:
-        number = _("attempt %(number)s, lease until") % {"number": facts.lease_number}
-        return [link(Lease, task.pk, number), moment(facts.expires_at)]
-    return []

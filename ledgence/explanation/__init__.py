@@ -15,7 +15,7 @@ __all__ = ["Code", "Explanation", "Facts", "Kind", "Line", "Target", "explain", 
 def explain(task: UUID, *, using: str) -> Explanation:
     """Explain why a task is not running, or who runs it, in the current language.
 
-    Reads at most five statements, whatever the ledger holds; locks nothing. Raises NotFound.
+    Reads at most four statements, whatever the ledger holds; locks nothing. Raises NotFound.
     """
     return explain_facts(find_facts(task, using=using))
 

@@ -16,7 +16,7 @@ REASON_CHARACTERS = 500
 
 def explain_delivery(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
     """Say who publishes the queue, and what became of this task's publication."""
-    yield from _publishers(facts, intent)
+    yield from _publisher(facts, intent)
     # Nothing is sent before its time, nor while the queue is paused.
     if facts.is_due and facts.queue.paused_at is None:
         yield _publication(facts, intent)
@@ -32,29 +32,27 @@ def explain_delivery(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
         )
 
 
-def _publishers(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
-    live = [publisher for publisher in facts.publishers if publisher.is_live]
-    failing = [publisher for publisher in live if publisher.failure]
+def _publisher(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
+    publisher = facts.publisher
     # What the broker has already, a worker may still receive.
     is_blocking = intent.confirmed_at is None
-    if not live:
+    if publisher is None or not publisher.is_live:
         yield _no_publisher(facts, is_blocking=is_blocking)
-    elif len(failing) == len(live):
+    elif publisher.failure:
         text = _("The publisher of queue %(queue)s on %(host)s fails: %(failure)s") % {
             "queue": facts.queue.name,
-            "host": failing[0].host,
-            "failure": failing[0].failure[:REASON_CHARACTERS],
+            "host": publisher.host,
+            "failure": publisher.failure[:REASON_CHARACTERS],
         }
         advice = _("Look at the broker, and at the log of the publisher.")
-        target = Target(kind=Kind.PUBLISHER, id=str(failing[0].id), label=_("publisher"))
+        target = Target(kind=Kind.PUBLISHER, id=str(publisher.id), label=_("publisher"))
         yield Line(code=Code.PUBLISHER_FAILS, is_blocking=is_blocking, text=text, advice=advice, target=target)
 
 
 def _no_publisher(facts: Facts, *, is_blocking: bool) -> Line:
     words: dict[str, object] = {"queue": facts.queue.name}
-    if facts.publishers:
-        last = facts.publishers[0]
-        words |= {"host": last.host, "seconds": last.turned_seconds}
+    if facts.publisher:
+        words |= {"host": facts.publisher.host, "seconds": facts.publisher.turned_seconds}
         text = _("No publisher announces queue %(queue)s: the last one, on %(host)s, turned %(seconds).0f s ago.")
     else:
         text = _("No publisher announces queue %(queue)s.")

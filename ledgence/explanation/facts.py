@@ -131,15 +131,6 @@ class EventFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotFacts:
-    """How many attempts of one program the workers run."""
-
-    program: str
-    version: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything that an explanation rests on. ``at`` is the database's clock."""
 
@@ -149,18 +140,16 @@ class Facts:
     program: ProgramFacts
     intent: IntentFacts | None = None
     event: EventFacts | None = None
+    #: Of its queue: one that turns and succeeds, else one that turns, else the last that did.
+    publisher: PublisherStatus | None = None
     lease: LeaseFacts | None = None
     holder: HolderFacts | None = None
     attempt: AttemptFacts | None = None
     #: Of a queued task: the open sessions of its tenant and namespace.
     sessions: Sequence[OpenSession] = ()
-    #: What the sessions run that could run it, where none has a free slot.
-    busy_with: Sequence[SlotFacts] = ()
     #: How much due work of its queue comes before it; COUNT_CAP + 1 means more than the cap. None where its turn is not
     #: what it waits for: it is not due, or nobody is there to take it.
     ahead: int | None = None
-    #: Of a queued task of an external queue.
-    publishers: Sequence[PublisherStatus] = ()
     #: Process and age in seconds of the oldest snapshot, where searches for due work may be slow for it.
     old_snapshot: tuple[int, float] | None = None
     #: Of an active task: how long ago housekeeping has turned; None: nobody has ever run it.

@@ -1,4 +1,4 @@
-"""How the facts are found: at most five statements, each a few probes of an index."""
+"""How the facts are found: at most four statements, each a few probes of an index."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -16,22 +16,19 @@ from ledgence.explanation.facts import (
     LeaseFacts,
     ProgramFacts,
     QueueFacts,
-    SlotFacts,
     TaskFacts,
 )
 from ledgence.housekeeping import seconds_since_turn
 from ledgence.models import State
-from ledgence.status import COUNT_CAP, Wanted, find_open_sessions, find_publishers
+from ledgence.models.publisher import SILENT_AFTER
+from ledgence.status import COUNT_CAP, PublisherStatus, Wanted, find_open_sessions
 from ledgence.watch import old_snapshots
 from ledgence_worker.errors import NotFound
 
-#: How many programs are named.
-NAMED = 3
-
 
 def find_facts(task: UUID, *, using: str) -> Facts:
-    """Read the facts of a task. At most five statements, whatever the ledger holds. Raises NotFound."""
-    rows = sql.run("explain_task", using, {"task": task})
+    """Read the facts of a task. At most four statements, whatever the ledger holds. Raises NotFound."""
+    rows = sql.run("explain_task", using, {"task": task, "silent_seconds": SILENT_AFTER.total_seconds()})
     if not rows:
         raise NotFound(f"Task {task} does not exist in database {using!r}: it was never submitted, or is pruned.")
     facts = _read(rows[0])
@@ -50,17 +47,12 @@ def _with_takers(facts: Facts, *, using: str) -> Facts:
         tenant=task.tenant, namespace=task.namespace, queue=queue.name, program=program.name, version=program.version
     )
     facts = replace(facts, sessions=find_open_sessions(wanted, using=using))
-    if queue.is_external:
-        facts = replace(facts, publishers=find_publishers(queue.id, using=using))
     able = facts.able_and_heard
-    if not able:
+    if not able or not facts.is_due:
         return facts
-    if facts.is_due:
-        facts = replace(facts, ahead=_count_ahead(facts, intent, using=using))
-    if not any(session.free for session in able):
-        rows = sql.run("find_slots", using, {"sessions": [session.id for session in able], "limit": NAMED})
-        return replace(facts, busy_with=[SlotFacts(program=row[0], version=row[1], count=row[2]) for row in rows])
-    if facts.ahead == 0 and not queue.is_external and facts.at - intent.available_at > UNTAKEN_AFTER:
+    facts = replace(facts, ahead=_count_ahead(facts, intent, using=using))
+    is_late = facts.at - intent.available_at > UNTAKEN_AFTER
+    if is_late and facts.ahead == 0 and not queue.is_external and any(session.free for session in able):
         return replace(facts, old_snapshot=next(iter(old_snapshots(using)), None))
     return facts
 
@@ -87,6 +79,7 @@ def _read(row: tuple[Any, ...]) -> Facts:
         program=_take(ProgramFacts, columns),
         intent=_take(IntentFacts, columns),
         event=_take(EventFacts, columns),
+        publisher=_take(PublisherStatus, columns),
         lease=_take(LeaseFacts, columns),
         holder=_take(HolderFacts, columns),
         attempt=_take(AttemptFacts, columns),

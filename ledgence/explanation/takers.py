@@ -1,5 +1,6 @@
 """Who could take a queued task, and why none of them does."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from django.utils.translation import gettext as _
@@ -9,7 +10,7 @@ from ledgence.explanation.facts import Facts
 from ledgence.explanation.line import Code, Kind, Line, Target
 from ledgence.status import OpenSession
 
-#: How many sessions and versions are named.
+#: How many sessions, versions and programs are named.
 NAMED = 3
 
 
@@ -86,7 +87,8 @@ def _silence(seconds: float | None) -> str:
 def _all_busy(facts: Facts) -> Line:
     able = facts.able_and_heard
     slots = sum(session.concurrency for session in able)
-    running = ", ".join(f"{slot.program} {slot.version} × {slot.count}" for slot in facts.busy_with)
+    programs = Counter(program for session in able for program in session.running)
+    running = ", ".join(f"{count} × {program}" for program, count in programs.most_common(NAMED))
     text = ngettext(
         "All %(slots)d slots of the %(count)d worker session that could run it are busy: %(running)s.",
         "All %(slots)d slots of the %(count)d worker sessions that could run it are busy: %(running)s.",

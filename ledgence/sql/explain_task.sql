@@ -1,5 +1,6 @@
--- Reads where one task is, in one snapshot: its terms, its queue and program, its intent with its last delivery event, its
--- lease with the session that holds it, and its last attempt. The columns stand in the order of the values in
+-- Reads where one task is, in one snapshot: its terms, its queue and program, its intent with its last delivery event and
+-- the queue's best publisher, its lease with the session that holds it, and its last attempt. The best publisher is one
+-- that turns and succeeds, else one that turns, else the last that did. The columns stand in the order of the values in
 -- ledgence.explanation.facts.
 -- Of a report only the head is read: it holds the exception's class, and a report may have megabytes. Events are sorted by
 -- time and not by key, or the planner may prefer to walk the key backwards through the events of all tasks.
@@ -12,6 +13,9 @@ select statement_timestamp(),
        i.generation, i.cause, i.charged, i.priority, i.available_at, i.epoch, i.publications, i.first_published_at,
        i.last_published_at, i.next_publish_at, i.publish_token is not null, i.confirmed_at, i.refusals,
        e.kind, e.happened_at, e.detail::text,
+       u.id, u.queue_id, u.host, u.pid, u.version, u.started_at,
+       extract(epoch from statement_timestamp() - u.turned_at)::float8,
+       extract(epoch from statement_timestamp() - u.confirmed_at)::float8, u.failure,
        l.number, l.charged, l.expires_at, l.bound_at, l.cancel_requested_at,
        s.id, s.name, s.host, s.pid, s.closed_at, s.expires_at, s.extended_at,
        a.number, a.id, a.outcome, a.claimed_at, a.authorized_at, a.finished_at, left(a.report::text, 2000)
@@ -24,6 +28,11 @@ left join lateral (
     select * from ledgence_deliveryevent where task_id = i.task_id and generation = i.generation
     order by happened_at desc, id desc limit 1
 ) e on true
+left join lateral (
+    select * from ledgence_publisher where queue_id = q.id and i.task_id is not null
+    order by turned_at > statement_timestamp() - make_interval(secs => %(silent_seconds)s) desc, failure, turned_at desc
+    limit 1
+) u on true
 left join lateral (select * from ledgence_lease where task_id = t.id limit 1) l on true
 left join lateral (select * from ledgence_workersession where id = l.session_id limit 1) s on true
 left join lateral (select * from ledgence_attempt where task_id = t.id order by number desc limit 1) a on true

@@ -30,13 +30,11 @@ INDEXES = {
     },
     "count_ahead": {"ledgence_intent_due"},
     "find_open_sessions": set(),
-    "find_slots": set(),
-    "find_publishers": set(),
     "find_housekeeping": set(),
     "find_old_snapshots": set(),
 }
 #: Leases are as few as the slots of all workers.
-SCANS = {"find_open_sessions": {"ledgence_lease"}, "find_slots": {"ledgence_lease"}}
+SCANS = {"find_open_sessions": {"ledgence_lease"}}
 #: A thousand index entries and their pages; the leases.
 BLOCKS_MAX = 1_500
 #: Closed sessions, of years; events of other tasks.

@@ -84,7 +84,7 @@ def session(**changes: Any) -> OpenSession:
         opened_at=ago(3600),
         expires_at=ago(-3600),
         heard_seconds=3.0,
-        leases=1,
+        running=("shop.other 1",),
         live=1,
         serves=True,
         versions=("1",),

@@ -20,7 +20,7 @@ from tests.ledger.actors import PROGRAM, USING, Worker, execute, expire_leases, 
 
 pytestmark = pytest.mark.django_db
 
-STATEMENTS_MAX = 5
+STATEMENTS_MAX = 4
 
 
 def explained(task: UUID) -> Explanation:
@@ -81,7 +81,7 @@ def test_silent_and_busy_workers() -> None:
     worker.acquire(8)
     waiting = tasks[-1]
     assert codes(waiting) == ["all_busy"]
-    assert f"All 8 slots of the 1 worker session that could run it are busy: {PROGRAM} 1 × 8." in text_of(
+    assert f"All 8 slots of the 1 worker session that could run it are busy: 8 × {PROGRAM} 1." in text_of(
         waiting, "all_busy"
     )
     execute("update ledgence_workersession set extended_at = now() - interval '31 s'")
@@ -180,7 +180,10 @@ def test_work_of_an_external_queue_from_its_submission_to_its_announcement(route
     assert codes(task) == ["no_publisher", "unannounced"]
     record_publisher(routed, failure="'broker away'")
     assert codes(task) == ["publisher_fails", "unannounced"]
-    record_publisher(routed)
+    record_publisher(routed, failure="'also away'")
+    record_publisher(routed, turned_at="now() - interval '61 s'")
+    assert codes(task) == ["publisher_fails", "unannounced"]
+    record_publisher(routed, turned_at="now() - interval '50 s'")
     publish(task, publish_token="gen_random_uuid()", next_publish_at="now() + interval '30 s'", publications="1")
     assert codes(task) == ["being_sent"]
     publish(task, publish_token="null", refusals="2")

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from ledgence.explanation import Code, Kind, explain_facts
-from ledgence.explanation.facts import EventFacts, Facts, SlotFacts
+from ledgence.explanation.facts import EventFacts, Facts
 from ledgence.status import COUNT_CAP
 from tests.ledger.explanation.made import (
     NOW,
@@ -163,11 +163,11 @@ def test_silent_workers_are_named() -> None:
 
 
 def test_busy_slots_are_told_with_what_they_run() -> None:
-    sessions = [session(leases=4), session(leases=4), session(heard_seconds=100.0)]
-    known = queued(sessions=sessions, busy_with=[SlotFacts(program="shop.report", version="2", count=8)])
+    full = session(running=("shop.report 2", "shop.report 2", "shop.send 1", "shop.report 2"))
+    known = queued(sessions=[full, full, session(heard_seconds=100.0)])
     assert blocking(known) == ["all_busy"]
     assert said(known, Code.ALL_BUSY).startswith(
-        "All 8 slots of the 2 worker sessions that could run it are busy: shop.report 2 × 8."
+        "All 8 slots of the 2 worker sessions that could run it are busy: 6 × shop.report 2, 2 × shop.send 1."
     )
 
 
@@ -202,7 +202,7 @@ def announced(**changes: object) -> Facts:
         "confirmed_at": ago(20),
         "next_publish_at": ago(-40),
     }
-    return queued(queue=external(), intent=intent(**own | changes), publishers=[publisher()])
+    return queued(queue=external(), intent=intent(**own | changes), publisher=publisher())
 
 
 def test_announced_work_waits_for_a_worker_that_receives_it() -> None:
@@ -219,8 +219,8 @@ def test_announced_work_waits_for_a_worker_that_receives_it() -> None:
 
 def test_without_a_publisher_work_that_the_broker_has_may_still_be_received() -> None:
     known = announced()
-    for publishers in ([], [publisher(turned_seconds=61.0)]):
-        one = facts(**_fields(known) | {"publishers": publishers})
+    for last in (None, publisher(turned_seconds=61.0)):
+        one = facts(**_fields(known) | {"publisher": last})
         assert codes(one) == ["no_publisher", "announced"]
         assert blocking(one) == []
     assert "the last one, on p1, turned 61 s ago" in said(one, Code.NO_PUBLISHER)
@@ -233,14 +233,14 @@ def _fields(known: Facts) -> dict[str, object]:
 
 def unsent(**changes: object) -> Facts:
     own = intent(**{"next_publish_at": ago(3)} | changes)
-    return queued(queue=external(), intent=own, publishers=[publisher()])
+    return queued(queue=external(), intent=own, publisher=publisher())
 
 
 def test_work_that_is_not_announced_yet_says_since_when_it_should_be() -> None:
     assert blocking(unsent()) == ["unannounced"]
     assert "it is due to be sent for 3.0 s" in said(unsent(), Code.UNANNOUNCED)
     assert "never to be announced" in said(unsent(next_publish_at=None), Code.UNANNOUNCED)
-    nobody = facts(**_fields(unsent()) | {"publishers": []})
+    nobody = facts(**_fields(unsent()) | {"publisher": None})
     assert blocking(nobody) == ["no_publisher", "unannounced"]
 
 
@@ -253,7 +253,7 @@ def test_work_that_a_publisher_holds_is_being_sent_unless_that_is_gone() -> None
 def test_a_refusal_is_told_with_the_brokers_reason_and_the_next_try() -> None:
     event = EventFacts(kind="refused", happened_at=ago(9), detail='{"reason": "too large"}')
     own = unsent(refusals=3, publications=3, next_publish_at=ago(-8))
-    known = facts(**_fields(own) | {"publishers": [publisher()], "event": event})
+    known = facts(**_fields(own) | {"publisher": publisher(), "event": event})
     assert blocking(known) == ["refused"]
     assert said(known, Code.REFUSED).startswith(
         "The broker has refused it 3 times in a row (too large); it is sent next in 8.0 s."
@@ -264,22 +264,20 @@ def test_a_refusal_is_told_with_the_brokers_reason_and_the_next_try() -> None:
 def test_an_event_without_a_reason_is_told_without(detail: str | None) -> None:
     event = EventFacts(kind="failed", happened_at=ago(9), detail=detail)
     own = unsent(publications=1, next_publish_at=ago(-2))
-    known = facts(**_fields(own) | {"publishers": [publisher()], "event": event})
+    known = facts(**_fields(own) | {"publisher": publisher(), "event": event})
     assert blocking(known) == ["unconfirmed"]
     assert "and the broker did not confirm it; it is sent next in 2.0 s." in said(known, Code.UNCONFIRMED)
 
 
 def test_a_failing_publisher_is_told_with_what_fails() -> None:
-    failing = [publisher(failure="connection refused"), publisher(turned_seconds=100.0)]
-    known = facts(**_fields(unsent()) | {"publishers": failing})
+    known = facts(**_fields(unsent()) | {"publisher": publisher(failure="connection refused")})
     assert blocking(known) == ["publisher_fails", "unannounced"]
     assert "on p1 fails: connection refused" in said(known, Code.PUBLISHER_FAILS)
-    assert codes(facts(**_fields(unsent()) | {"publishers": [*failing, publisher()]})) == ["unannounced"]
 
 
 def test_work_that_a_worker_could_not_run_says_so() -> None:
     event = EventFacts(kind="deferred", happened_at=ago(2), detail='{"reason": "the worker does not know it"}')
-    known = facts(**_fields(unsent()) | {"publishers": [publisher()], "event": event})
+    known = facts(**_fields(unsent()) | {"publisher": publisher(), "event": event})
     assert codes(known) == ["unannounced", "deferred"]
     assert "2.0 s ago and could not run it (the worker does not know it)" in said(known, Code.DEFERRED)
 
@@ -287,13 +285,13 @@ def test_work_that_a_worker_could_not_run_says_so() -> None:
 def test_nothing_is_said_of_the_announcement_of_work_that_is_not_to_be_sent() -> None:
     paused = facts(
         **_fields(unsent())
-        | {"queue": external(paused_at=ago(1), paused_by="a", pause_reason="b"), "publishers": [publisher()]}
+        | {"queue": external(paused_at=ago(1), paused_by="a", pause_reason="b"), "publisher": publisher()}
     )
     assert codes(paused) == ["paused"]
     later = queued(
         queue=external(),
         intent=intent(available_at=ago(-9), next_publish_at=ago(-9)),
-        publishers=[publisher()],
+        publisher=publisher(),
         ahead=None,
     )
     assert codes(later) == ["not_due"]

@@ -9,6 +9,7 @@ from django.db import Error
 from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.operations.expire import expire, seconds_to_next_expiry
+from ledgence.rollups import prune_rollups, rollups
 from ledgence.watch import warn_of_old_snapshots, warn_of_unpublished_queues, warn_of_unserved_work
 from ledgence.worker_connections import WorkerConnections
 from ledgence_worker.errors import Busy
@@ -40,8 +41,8 @@ def seconds_since_turn(*, using: str) -> float | None:
 
 
 class Housekeeping:
-    """Ends expired leases, as soon as the next one expires and at least every five seconds; warns of old
-    snapshots, of work that nobody serves and of queues that nobody publishes.
+    """Ends expired leases, as soon as the next one expires and at least every five seconds; writes down what this
+    process has counted; warns of old snapshots, of work that nobody serves and of queues that nobody publishes.
 
     Any number of processes may run it: each skips the rows that another holds.
     """
@@ -81,6 +82,7 @@ class Housekeeping:
                 logger.exception("housekeeping failed, trying again")
                 wait = self._start_anew()
             self._turned_at = time.monotonic()
+        rollups(self._using).write(unfinished=True)
         self._connections.close()
 
     def _start_anew(self) -> float:
@@ -96,10 +98,12 @@ class Housekeeping:
             warn_of_old_snapshots(self._using)
             warn_of_unserved_work(self._using)
             warn_of_unpublished_queues(self._using)
+            prune_rollups(using=self._using)
         wait = self._end_expired()
         if time.monotonic() >= self._record_at:
             record_turn(using=self._using)
             self._record_at = time.monotonic() + RECORD_SECONDS
+        rollups(self._using).write()
         return wait
 
     def _end_expired(self) -> float:

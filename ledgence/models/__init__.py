@@ -9,6 +9,7 @@ from ledgence.models.lease import Lease
 from ledgence.models.publisher import Publisher
 from ledgence.models.quarantine import QuarantinedMessage
 from ledgence.models.queue import Policy, Program, Queue
+from ledgence.models.rollup import Rollup
 from ledgence.models.session import Channel, WorkerSession
 from ledgence.models.task import State, Task
 
@@ -28,6 +29,7 @@ __all__ = [
     "QuarantinedMessage",
     "Queue",
     "Role",
+    "Rollup",
     "State",
     "Task",
     "WorkerSession",

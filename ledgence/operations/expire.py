@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import DatabaseError, OperationalError
 
 from ledgence import hints, sql
+from ledgence.rollups import count_ends
 from ledgence.transitions import transition
 
 logger = logging.getLogger("ledgence.expire")
@@ -73,4 +74,5 @@ def end_as_lost(held: Sequence[tuple[Any, ...]], *, live: bool | None, using: st
         },
     )
     hints.announce({queue for _, _, consequence, queue in rows if consequence == "retry"}, using=using)
+    count_ends([(queue, consequence) for _, _, consequence, queue in rows], using=using)
     return [row[0] for row in rows]

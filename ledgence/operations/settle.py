@@ -7,6 +7,7 @@ from dataclasses import asdict
 from uuid import UUID
 
 from ledgence import hints, sql
+from ledgence.rollups import count_ends
 from ledgence.transitions import transition
 from ledgence_worker import limits, strict_json
 from ledgence_worker.errors import InvalidInput
@@ -60,6 +61,9 @@ def _answer(session_id: UUID, settlements: Sequence[Settlement], ended: sql.Rows
         for task, number, consequence, _ in ended
     }
     hints.announce({queue for _, _, consequence, queue in ended if consequence == "retry"}, using=using)
+    given_back = {(s.task_id, s.number) for s in settlements if s.outcome is Outcome.INTERRUPTED}
+    kept = [(queue, consequence) for task, number, consequence, queue in ended if (task, number) not in given_back]
+    count_ends(kept, using=using)
     if rest := [s for s in settlements if (s.task_id, s.number) not in answers]:
         for task, number, status, consequence in sql.run("record_late_settlements", using, _columns(session_id, rest)):
             accepted = status == SettleStatus.ACCEPTED

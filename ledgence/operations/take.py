@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.conf import get_settings
+from ledgence.rollups import count_claims
 from ledgence_worker.protocol import Assignment, EarlierAttempt
 
 
@@ -35,6 +36,7 @@ def take(
             "cleanup_seconds": settings.cleanup_seconds,
         },
     )()
+    count_claims([(row[15], row[16]) for row in rows], using=using)
     return [assignment(row) for row in rows]
 
 

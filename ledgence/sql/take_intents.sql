@@ -55,6 +55,7 @@ select w.task_id, w.generation, w.token, w.cause, w.tenant, w.namespace, w.queue
        case when w.generation > 1 then (
            select json_agg(json_build_array(a.number, a.cause, a.outcome, a.finished_at) order by a.number)::text
            from (select * from ledgence_attempt where task_id = w.task_id order by number desc limit 100) a
-       ) end
+       ) end,
+       w.queue_id, extract(epoch from w.now - w.available_at)::float8
 from work w
 order by w.priority desc, w.available_at, w.task_id

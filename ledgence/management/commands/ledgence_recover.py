@@ -10,6 +10,7 @@ from ledgence.conf import get_settings
 from ledgence.housekeeping import Housekeeping, record_turn
 from ledgence.management.logs import show_logs
 from ledgence.operations.expire import expire
+from ledgence.rollups import rollups
 from ledgence_worker.errors import Busy, InvalidInput
 from ledgence_worker.health import HealthServer
 from ledgence_worker.limits import check_range
@@ -30,6 +31,7 @@ class Command(BaseCommand):
             try:
                 self.stdout.write(f"expired={expire(using=using)}")
                 record_turn(using=using)
+                rollups(using).write(unfinished=True)
             except Busy as error:
                 raise CommandError(str(error)) from error
             return

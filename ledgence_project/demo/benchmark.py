@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -11,6 +11,9 @@ from ledgence_project.demo.drain import drain, grow, idle_statements, latencies,
 from ledgence_project.demo.programs import clock
 from ledgence_project.demo.remote import RemoteFigures, measure
 from ledgence_project.demo.submission import PAYLOAD, sql_limit, submit_bulk, submit_single
+
+if TYPE_CHECKING:
+    from ledgence_project.demo.broker import BrokerFigures
 
 GROWN = 1_000_000
 
@@ -30,10 +33,12 @@ class Figures:
     slots: int
     tasks: int
     http: RemoteFigures | None = None
+    sqs: "BrokerFigures | None" = None
 
     def as_dict(self) -> dict[str, Any]:
-        figures = asdict(self)
-        return figures if self.http else {name: value for name, value in figures.items() if name != "http"}
+        """Return the figures by name, without the parts that were not asked for."""
+        left_out = {name for name in ("http", "sqs") if getattr(self, name) is None}
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
 
 def run(
@@ -45,6 +50,7 @@ def run(
     grown: int,
     idle: float,
     http: bool = False,
+    sqs: bool = False,
     say: Callable[[str], object],
 ) -> Figures:
     """Measure everything, in the scratch database that ``using`` points at."""
@@ -61,6 +67,7 @@ def run(
         statements = idle_statements(outside, idle, using=using)
         latency = latencies(lambda: ledgence.submit(clock, PAYLOAD).id, process, using=using)
     remote = measure(using=using, outside=outside, tasks=tasks, slots=slots, idle=idle, say=say) if http else None
+    through_broker = _measure_sqs(using=using, tasks=tasks, slots=slots, say=say) if sqs else None
     drained_grown = None
     if grown:
         with run_worker(slots) as process:
@@ -80,4 +87,12 @@ def run(
         slots=slots,
         tasks=tasks,
         http=remote,
+        sqs=through_broker,
     )
+
+
+def _measure_sqs(*, using: str, tasks: int, slots: int, say: Callable[[str], object]) -> "BrokerFigures":
+    # Imported here alone: it needs boto3, which nothing else of the benchmark does.
+    from ledgence_project.demo.broker import measure as measure_sqs
+
+    return measure_sqs(using=using, tasks=tasks, slots=slots, say=say)

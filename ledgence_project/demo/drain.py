@@ -6,9 +6,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -49,22 +50,23 @@ def warm_up(slots: int, worker: psutil.Process, *, using: str) -> None:
 
 
 def drain(
-    tasks: int, process: psutil.Process, *, using: str, server: psutil.Process | None = None
+    tasks: int, process: psutil.Process, *, using: str, others: Mapping[str, psutil.Process] = MappingProxyType({})
 ) -> tuple[float, dict[str, float]]:
     """Measure from the moment the queue may hand out its work to the last settlement; return rate and CPU a task."""
     queue = Queue.objects.using(using).get(name="bench")
-    pause([queue.pk], _operator(), using=using)
+    pause([queue.pk], operator(), using=using)
     submit_bulk(tasks, using=using)
-    before = cpu_seconds(process, using=using, server=server)
+    before = cpu_seconds(process, using=using, others=others)
     began = time.perf_counter()
-    resume([queue.pk], _operator(), using=using)
+    resume([queue.pk], operator(), using=using)
     wait_until_done(process, using=using)
     seconds = time.perf_counter() - began
-    after = cpu_seconds(process, using=using, server=server)
+    after = cpu_seconds(process, using=using, others=others)
     return tasks / seconds, {key: round((after[key] - before[key]) / tasks * 1e6, 1) for key in before}
 
 
-def _operator() -> Operator:
+def operator() -> Operator:
+    """Return a new action of the benchmark's."""
     return Operator(action_id=uuid4(), name="benchmark", reason="measurement")
 
 
@@ -76,8 +78,8 @@ def wait_until_done(worker: psutil.Process, *, using: str) -> None:
         time.sleep(0.1)
 
 
-def cpu_seconds(process: psutil.Process, *, using: str, server: psutil.Process | None = None) -> dict[str, float]:
-    """Return the CPU seconds so far of the worker's processes, the database's for this one, and an HTTP server's.
+def cpu_seconds(process: psutil.Process, *, using: str, others: Mapping[str, psutil.Process]) -> dict[str, float]:
+    """Return the CPU seconds so far of the worker's processes, the database's for this one, and others by their names.
 
     The database's shared ones (WAL writer, checkpointer) are left out: they work for other databases as well.
     """
@@ -85,7 +87,7 @@ def cpu_seconds(process: psutil.Process, *, using: str, server: psutil.Process |
         cursor.execute("select pid from pg_stat_activity where datname = current_database()")
         servers = [psutil.Process(pid) for (pid,) in cursor.fetchall() if psutil.pid_exists(pid)]
     seconds = {"worker": cpu_seconds_of(process), "database": _sum_cpu(servers)}
-    return seconds if server is None else seconds | {"server": cpu_seconds_of(server)}
+    return seconds | {name: cpu_seconds_of(other) for name, other in others.items()}
 
 
 def cpu_seconds_of(process: psutil.Process) -> float:

@@ -66,7 +66,7 @@ def measure(
         with run_worker(slots, "--server", url) as worker:
             warm_up(slots, worker, using=using)
             say("draining over HTTP")
-            drained, cpu = drain(tasks, worker, using=using, server=server)
+            drained, cpu = drain(tasks, worker, using=using, others={"server": server})
             say("latency over HTTP")
             latency = latencies(lambda: submit(client, clock), worker, using=using)
             with run_worker(slots, "--server", url) as second:

@@ -71,7 +71,7 @@ def test_every_figure_of_the_benchmark_stands_there() -> None:
 
 def test_the_benchmarks_options_stand_there() -> None:
     parser = load_command_class("ledgence_project.demo", "ledgence_bench").create_parser("manage.py", "ledgence_bench")
-    own = {"--tasks", "--slots", "--grown", "--idle", "--http", "--json"}
+    own = {"--tasks", "--slots", "--grown", "--idle", "--http", "--sqs", "--json"}
     assert own == set(re.findall(r"\[(--\w+)", BENCH.read_text()))
     assert own <= {option for action in parser._actions for option in action.option_strings}
 

@@ -65,7 +65,7 @@ def test_every_block_of_python_compiles() -> None:
 
 
 def test_only_known_languages_are_used() -> None:
-    known = {"", "console", "ini", "json", "mermaid", "nginx", "pycon", "python", "sh", "sql", "yaml"}
+    known = {"", "console", "ini", "json", "mermaid", "nginx", "pycon", "python", "sh", "sql", "toml", "yaml"}
     assert {block.language for document in PAGES for block in blocks(document)} <= known
 
 

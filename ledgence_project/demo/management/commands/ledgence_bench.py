@@ -26,6 +26,9 @@ class Command(BaseCommand):
             "--idle", type=float, default=20.0, metavar="S", help="seconds for which idle workers are watched"
         )
         parser.add_argument("--http", action="store_true", help="measure over HTTP as well")
+        parser.add_argument(
+            "--sqs", action="store_true", help="measure through ElasticMQ as well; make elasticmq fetches it"
+        )
         parser.add_argument("--json", action="store_true", help="print nothing but the figures, on one line")
 
     def handle(self, **options: Any) -> None:
@@ -41,6 +44,7 @@ class Command(BaseCommand):
                 grown=options["grown"],
                 idle=options["idle"],
                 http=options["http"],
+                sqs=options["sqs"],
                 say=(lambda _: None) if options["json"] else self.stderr.write,
             )
         self.stdout.write(json.dumps(figures.as_dict(), indent=None if options["json"] else 2))

@@ -397,6 +397,7 @@ class FakePool:
         self.is_closed = False
         self.on_close: Callable[[], None] = lambda: None
         self.failure: Exception | None = None
+        self.catalogue: tuple[CatalogueEntry, ...] = (CatalogueEntry(name="p", version="1", entry_point="m:f"),)
         self._ended: list[Ended] = []
         # Its put() may interrupt itself, so that a signal handler can wake poll().
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -407,7 +408,7 @@ class FakePool:
         with self.changed:
             self.is_open = True
             self.changed.notify_all()
-        return (CatalogueEntry(name="p", version="1", entry_point="m:f"),)
+        return self.catalogue
 
     @property
     def free(self) -> int:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from ledgence.testing.delivery import MemoryBroker
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.config import Route
 from ledgence_worker.delivery.ports import AckQueue, DispatchPublisher, Inspection, Message, ReceiptAnswer
 from ledgence_worker.delivery.reference import VERSION, Reference, encode
 from ledgence_worker.protocol import Assignment
-from ledgence_worker.routed_queue import RoutedQueue
 
 QUEUE = "far"
 
@@ -100,8 +100,8 @@ def make_route(spy: SpyQueue, *, queue: str = QUEUE, tenant: str | None = None, 
     return Route(tenant=tenant, namespace=namespace, queue=queue, adapter="memory", options=options)
 
 
-def make_queue(spy: SpyQueue, name: str = QUEUE) -> RoutedQueue:
-    return RoutedQueue(name=name, broker=spy)
+def make_queue(spy: SpyQueue, name: str = QUEUE) -> ConsumedQueue:
+    return ConsumedQueue(name=name, broker=spy)
 
 
 def put(broker: MemoryBroker, assignments: Iterable[Assignment]) -> None:

@@ -277,6 +277,9 @@ class TestStop:
 
         assert scene.run(play, receive_wait_seconds=20) == 1
         assert scene.left == 1
+        assert not no_threads("receiver")
+        scene.broker.is_down = True
+        wait_for(lambda: no_threads("receiver"), "the end of the poll")
 
     def test_after_the_grace_a_poll_is_not_awaited(self):
         scene = Scene()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledgence_worker.clock import Clock
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.ports import Message, ReceiptAnswer, ReceiptStatus
 from ledgence_worker.patience import is_to_be_told
-from ledgence_worker.routed_queue import RoutedQueue
 
 logger = logging.getLogger("ledgence_worker.acknowledger")
 
@@ -25,7 +25,7 @@ class Acknowledger:
     put() and close() may be called from any thread, the rest belongs to the acknowledger's own.
     """
 
-    def __init__(self, queue: RoutedQueue, clock: Clock, *, linger_seconds: float = LINGER_SECONDS) -> None:
+    def __init__(self, queue: ConsumedQueue, clock: Clock, *, linger_seconds: float = LINGER_SECONDS) -> None:
         self._queue = queue
         self._clock = clock
         self._linger_seconds = linger_seconds

@@ -10,11 +10,11 @@ from ledgence_worker.acknowledger import Acknowledger
 from ledgence_worker.admission import admit
 from ledgence_worker.channel import Channel
 from ledgence_worker.claims import Claimed, ClaimStatus, Dispatch
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.deliveries import Deliveries, Refusal, check_answers, read_messages, refuse
 from ledgence_worker.delivery.ports import Message
 from ledgence_worker.errors import Busy, LedgenceError, Unavailable
 from ledgence_worker.patience import Forced, Patience
-from ledgence_worker.routed_queue import RoutedQueue
 from ledgence_worker.shared import Shared
 
 logger = logging.getLogger("ledgence_worker.claimer")
@@ -26,7 +26,7 @@ class Claimer:
     Only what has a validated answer, or is recorded, is acknowledged. put(), close() and is_idle belong to any thread.
     """
 
-    def __init__(self, shared: Shared, queue: RoutedQueue, acknowledger: Acknowledger, *, channel: int) -> None:
+    def __init__(self, shared: Shared, queue: ConsumedQueue, acknowledger: Acknowledger, *, channel: int) -> None:
         self._shared = shared
         self._queue = queue
         self._acknowledger = acknowledger

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 
 from ledgence_worker.acknowledger import Acknowledger
 from ledgence_worker.claimer import Claimer
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.receiver import Receiver
-from ledgence_worker.routed_queue import RoutedQueue
 from ledgence_worker.shared import Shared
 
 
 class Consumer:
     """Builds the parts around one queue; each runs on a thread of its crew."""
 
-    def __init__(self, shared: Shared, queue: RoutedQueue, *, channel: int, sources: int = 1) -> None:
+    def __init__(self, shared: Shared, queue: ConsumedQueue, *, channel: int, sources: int = 1) -> None:
         self.queue = queue
         self._acknowledger = Acknowledger(queue, shared.clock)
         self._claimer = Claimer(shared, queue, self._acknowledger, channel=channel)

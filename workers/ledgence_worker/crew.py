@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 from ledgence_worker.acquirer import Acquirer
 from ledgence_worker.authority import Authority
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.consumer import Consumer
 from ledgence_worker.errors import SESSION_REFUSALS, ExternalDispatchRequired, InvalidInput, LedgenceError
 from ledgence_worker.loop import Loop
 from ledgence_worker.patience import Forced
 from ledgence_worker.pool import Pool
 from ledgence_worker.renewal import Renewer
-from ledgence_worker.routed_queue import RoutedQueue
 from ledgence_worker.settler import Settler
 from ledgence_worker.shared import Shared
 from ledgence_worker.stopping import ExitCode, Phase
@@ -36,7 +36,7 @@ class Crew:
     """
 
     def __init__(
-        self, shared: Shared, pool: Pool, queues: Sequence[RoutedQueue] = (), *, acquires: bool = True
+        self, shared: Shared, pool: Pool, queues: Sequence[ConsumedQueue] = (), *, acquires: bool = True
     ) -> None:
         self._shared = shared
         sources = len(queues) + acquires

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledgence_worker.claimer import Claimer
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.ports import Message
 from ledgence_worker.drained import DRAIN_WAIT_SECONDS, stop_if_drained
 from ledgence_worker.errors import LedgenceError
 from ledgence_worker.limits import MESSAGES_MAX
 from ledgence_worker.patience import BROKER, Patience, note_outage, note_recovery
-from ledgence_worker.routed_queue import RoutedQueue
 from ledgence_worker.shared import Shared
 from ledgence_worker.sharing import Share
 
@@ -27,7 +27,7 @@ class Receiver:
     when the worker stops is awaited, and what it brings is given back. Ends when the slots are closed.
     """
 
-    def __init__(self, shared: Shared, queue: RoutedQueue, claimer: Claimer, *, sources: int = 1) -> None:
+    def __init__(self, shared: Shared, queue: ConsumedQueue, claimer: Claimer, *, sources: int = 1) -> None:
         self._shared = shared
         self._queue = queue
         self._claimer = claimer

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Sequence
 
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.config import Route, read_routes
 from ledgence_worker.errors import BrokerUnavailable, InvalidInput
 from ledgence_worker.patience import BROKER, Patience
 from ledgence_worker.protocol import Session
-from ledgence_worker.routed_queue import RoutedQueue
 from ledgence_worker.settings import WorkerSettings
 
 logger = logging.getLogger("ledgence_worker.routing")
@@ -30,12 +30,12 @@ def served_routes(path: str | None, settings: WorkerSettings) -> tuple[Route, ..
     return served
 
 
-def open_queue(route: Route, patience: Patience) -> RoutedQueue:
+def open_queue(route: Route, patience: Patience) -> ConsumedQueue:
     """Return the receiving end of a route once its broker has answered, however long that takes.
 
     Raises BrokerRefused and InvalidInput: it cannot be used as it is.
     """
-    queue = RoutedQueue(name=route.queue, broker=route.ack_queue())
+    queue = ConsumedQueue(name=route.queue, broker=route.ack_queue())
     try:
         inspection = patience.repeat(
             queue.broker.inspect, f"inspect queue={route.queue}", on=(BrokerUnavailable,), whom=BROKER

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from ledgence_worker.clock import Clock, SystemClock
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.crew import Crew
 from ledgence_worker.delivery.config import Route
 from ledgence_worker.errors import LedgenceError
@@ -14,7 +15,6 @@ from ledgence_worker.lease import LeaseKeeper, stop_seconds
 from ledgence_worker.patience import Patience
 from ledgence_worker.pool import Pool
 from ledgence_worker.protocol import Session
-from ledgence_worker.routed_queue import RoutedQueue
 from ledgence_worker.routing import check_routes, needs_acquirer, open_queue
 from ledgence_worker.sessions import close_session, open_session
 from ledgence_worker.settings import WorkerSettings
@@ -48,7 +48,7 @@ class Worker:
         self._pool = pool
         self._settings = settings
         self._routes = routes
-        self._queues: list[RoutedQueue] = []
+        self._queues: list[ConsumedQueue] = []
         self._clock = clock or SystemClock()
         self._stopping = Stopping(settings.grace_seconds, self._clock, pool.wake)
         self._vitals = Vitals(self._clock, self._stopping, settings.acquire_wait_seconds)

@@ -7,11 +7,11 @@ from itertools import batched
 
 from ledgence_worker.delivery.ports import AckQueue, Message, ReceiptStatus
 
-logger = logging.getLogger("ledgence_worker.routed_queue")
+logger = logging.getLogger("ledgence_worker.consumed_queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedQueue:
+class ConsumedQueue:
     """The queue's name, and what receives from its physical queue."""
 
     name: str

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -16,6 +17,8 @@ from tests.faults.waiting import wait_until
 from tests.servers import free_port
 
 FILE = CHECKOUT / "docker-compose.yml"
+#: With a queue of SQS in place of ElasticMQ.
+OVERRIDE = CHECKOUT / "docker-compose.sqs.yml"
 #: ${NAME:-default}, as Compose takes values from its own environment.
 VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 LOG_TAIL = 4000
@@ -36,12 +39,16 @@ def seconds(text: str) -> float:
 class Services:
     """Every service that runs our code. stop() ends what start() has started, and nothing else."""
 
-    def __init__(self, database_url: str, folder: Path) -> None:
-        self._services: dict[str, dict[str, Any]] = read()["services"]
+    def __init__(self, database_url: str, folder: Path, *, hosts: Mapping[str, str] = MappingProxyType({})) -> None:
+        composition = read()
+        self._services: dict[str, dict[str, Any]] = composition["services"]
+        self._configs: dict[str, dict[str, Any]] = composition["configs"]
+        #: Services that run elsewhere: their host and port there, and where they are here.
+        self._hosts = hosts
         self._folder = folder
         self._database_url = database_url
         #: Ports of this machine in place of the containers', which each have the loopback interface to themselves.
-        self._ports = {port: free_port() for port in (8000, 8001, 8002)}
+        self._ports = {port: free_port() for port in range(8000, 8005)}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -94,7 +101,7 @@ class Services:
     def _start(self, name: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                list(map(self._here, self._services[name]["command"])),
+                self._with_configs(name, list(map(self._here, self._services[name]["command"]))),
                 cwd=CHECKOUT,
                 env=self._environment(name),
                 stdin=subprocess.DEVNULL,
@@ -108,7 +115,18 @@ class Services:
     def _here(self, word: str) -> str:
         """Translate a word of a command to this machine: its ports, and never another interface than loopback."""
         word = word.replace("0.0.0.0:", "127.0.0.1:")
-        return re.sub(r"\b800[0-2]\b", lambda match: str(self._ports[int(match[0])]), word)
+        return re.sub(r"\b800[0-4]\b", lambda match: str(self._ports[int(match[0])]), word)
+
+    def _with_configs(self, name: str, command: list[str]) -> list[str]:
+        """Write the files that a service is given, and name them in its command where they are here."""
+        for given in self._services[name].get("configs", ()):
+            text: str = self._configs[given["source"]]["content"]
+            for there, here in self._hosts.items():
+                text = text.replace(there, here)
+            file = self._folder / f"{name}-{Path(given['target']).name}"
+            file.write_text(text)
+            command = [word.replace(given["target"], str(file)) for word in command]
+        return command
 
     def _environment(self, name: str) -> dict[str, str]:
         given: Mapping[str, str] = self._services[name]["environment"]

@@ -1,6 +1,7 @@
 """docker-compose.yml: it is valid, and its services run and stop as they stand there."""
 
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -9,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ledgence.tokens import Role, issue
-from tests.project.composition import FILE, Services, read
+from ledgence_worker.delivery.config import read_routes
+from ledgence_worker.delivery.sqs.options import SqsOptions
+from tests.project.composition import FILE, OVERRIDE, Services, read
 
 
-def test_it_is_valid_by_the_compose_specification() -> None:
+def test_it_and_its_override_are_valid_by_the_compose_specification() -> None:
     # The schema comes with the program, under the Apache License 2.0.
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)]
+    files = [str(FILE), str(OVERRIDE)]
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *files]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -32,8 +37,21 @@ def test_what_is_not_valid_is_noticed(tmp_path: Path) -> None:
 def test_every_service_that_stays_has_a_healthcheck_and_time_to_stop() -> None:
     services = read()["services"]
     staying = {name for name, service in services.items() if service.get("restart") != "no"}
-    assert staying == {"postgres", "web", "worker", "housekeeping"}
+    assert staying == {"postgres", "web", "worker", "housekeeping", "elasticmq", "publisher", "external-worker"}
     assert [name for name in staying if "healthcheck" not in services[name]] == []
+
+
+def test_the_override_takes_the_named_queue_of_sqs(tmp_path: Path) -> None:
+    """It changes services that exist, and its route reads once the variables are set."""
+    changed = yaml.safe_load(OVERRIDE.read_text())
+    assert set(changed["services"]) < set(read()["services"])
+    values = {"SQS_QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/123456789012/q", "AWS_REGION": "eu-west-1"}
+    text = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda match: values[match[1]], changed["configs"]["delivery"]["content"])
+    file = tmp_path / "delivery.toml"
+    file.write_text(text)
+    [route] = read_routes(str(file))
+    assert route.queue == "external"
+    assert route.options == SqsOptions(queue_url=values["SQS_QUEUE_URL"], region=values["AWS_REGION"])
 
 
 @pytest.fixture

@@ -2,17 +2,18 @@
 house. For the admin's pages, the commands and the explanation of a task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
 from ledgence import sql
+from ledgence.models import Queue
 from ledgence.models.publisher import SILENT_AFTER as PUBLISHER_SILENT_AFTER
 from ledgence.models.session import silent_after
 
 #: How far a queue's work is counted.
 COUNT_CAP = 1_000
-#: How many sessions and publishers are looked at.
+#: How many queues, sessions and publishers are looked at.
 ROWS_CAP = 1_000
 
 
@@ -31,6 +32,44 @@ def find_loads(ids: Sequence[int], *, using: str) -> dict[int, QueueLoad]:
     """Count the work of queues, by id."""
     rows = sql.run("describe_queues", using, {"queues": list(ids), "cap": COUNT_CAP})
     return {row[0]: QueueLoad(due=row[1], oldest_due_seconds=row[2], later=row[3], active=row[4]) for row in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    """A queue, whether it hands out its work, and how much there is; counts of COUNT_CAP + 1 mean more than the cap."""
+
+    tenant: str
+    namespace: str
+    queue: str
+    mode: str
+    destination: str | None
+    paused_at: datetime | None
+    paused_by: str
+    pause_reason: str
+    due: int
+    oldest_due_seconds: float | None
+    later: int
+    active: int
+
+
+def find_queues(*, using: str) -> list[QueueStatus]:
+    """Return the queues by name, with their work; at most ROWS_CAP."""
+    queues = list(Queue.objects.using(using).order_by("tenant", "namespace", "name")[:ROWS_CAP])
+    loads = find_loads([queue.pk for queue in queues], using=using)
+    return [
+        QueueStatus(
+            tenant=queue.tenant,
+            namespace=queue.namespace,
+            queue=queue.name,
+            mode=queue.mode,
+            destination=queue.destination,
+            paused_at=queue.paused_at,
+            paused_by=queue.paused_by,
+            pause_reason=queue.pause_reason,
+            **asdict(loads[queue.pk]),
+        )
+        for queue in queues
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +140,7 @@ class PublisherStatus:
     """A process that publishes one queue, or did so until lately."""
 
     id: UUID
-    queue_id: int
+    queue: str
     host: str
     pid: int
     version: str

@@ -13,7 +13,7 @@ select statement_timestamp(),
        i.generation, i.cause, i.charged, i.priority, i.available_at, i.epoch, i.publications, i.first_published_at,
        i.last_published_at, i.next_publish_at, i.publish_token is not null, i.confirmed_at, i.refusals,
        e.kind, e.happened_at, e.detail::text,
-       u.id, u.queue_id, u.host, u.pid, u.version, u.started_at,
+       u.id, q.name, u.host, u.pid, u.version, u.started_at,
        extract(epoch from statement_timestamp() - u.turned_at)::float8,
        extract(epoch from statement_timestamp() - u.confirmed_at)::float8, u.failure,
        l.number, l.charged, l.expires_at, l.bound_at, l.cancel_requested_at,
@@ -21,9 +21,10 @@ select statement_timestamp(),
        a.number, a.id, a.outcome, a.claimed_at, a.authorized_at, a.finished_at, left(a.report::text, 2000)
 from (select * from ledgence_task where id = %(task)s limit 1) t
 join ledgence_policy y on y.id = t.policy_id
-join ledgence_queue q on q.id = t.queue_id
 join ledgence_program p on p.id = t.program_id
 left join lateral (select * from ledgence_deliveryintent where task_id = t.id limit 1) i on true
+left join lateral (select * from ledgence_lease where task_id = t.id limit 1) l on true
+join ledgence_queue q on q.id = coalesce(i.queue_id, l.queue_id, t.queue_id)
 left join lateral (
     select * from ledgence_deliveryevent where task_id = i.task_id and generation = i.generation
     order by happened_at desc, id desc limit 1
@@ -33,6 +34,5 @@ left join lateral (
     order by turned_at > statement_timestamp() - make_interval(secs => %(silent_seconds)s) desc, failure, turned_at desc
     limit 1
 ) u on true
-left join lateral (select * from ledgence_lease where task_id = t.id limit 1) l on true
 left join lateral (select * from ledgence_workersession where id = l.session_id limit 1) s on true
 left join lateral (select * from ledgence_attempt where task_id = t.id order by number desc limit 1) a on true

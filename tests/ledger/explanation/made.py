@@ -95,7 +95,7 @@ def session(**changes: Any) -> OpenSession:
 def publisher(**changes: Any) -> PublisherStatus:
     base = PublisherStatus(
         id=uuid4(),
-        queue_id=7,
+        queue="mail",
         host="p1",
         pid=12,
         version="0",

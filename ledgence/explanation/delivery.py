@@ -56,7 +56,10 @@ def _no_publisher(facts: Facts, *, is_blocking: bool) -> Line:
         text = _("No publisher announces queue %(queue)s: the last one, on %(host)s, turned %(seconds).0f s ago.")
     else:
         text = _("No publisher announces queue %(queue)s.")
-    advice = _("Start one: manage.py ledgence_publisher --delivery-config FILE.")
+    advice = _(
+        "Start one: manage.py ledgence_publisher --delivery-config FILE. Or give the queue back to the task service: "
+        "manage.py ledgence_route %(queue)s --integrated."
+    ) % {"queue": facts.queue.name}
     target = Target(kind=Kind.PUBLISHER, id=None, label=_("publishers"))
     return Line(code=Code.NO_PUBLISHER, is_blocking=is_blocking, text=text % words, advice=advice, target=target)
 

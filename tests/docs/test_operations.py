@@ -13,6 +13,9 @@ from django.core.management import load_command_class
 from django.db import connection
 
 import ledgence
+from ledgence.explanation import Code
+from ledgence.explanation.facts import UNTAKEN_AFTER
+from ledgence.status import COUNT_CAP
 from ledgence_project.demo.benchmark import Figures
 from ledgence_project.demo.remote import RemoteFigures
 from ledgence_project.embedded.environment import CHECKOUT
@@ -62,6 +65,13 @@ def test_every_reason_of_a_health_page_is_one_of_the_code_and_none_is_left_out()
     told = [row["Reason begins with"] for row in table(PAGE, "Page of")]
     assert [reason for reason in reasons if not reason.startswith(tuple(told))] == []
     assert [one for one in told if not any(reason.startswith(one) for reason in reasons)] == []
+
+
+def test_every_code_of_an_explanation_stands_there_once() -> None:
+    told = [code for row in table(PAGE, "Code") for code in row["Code"].split(", ")]
+    assert sorted(told) == sorted(Code)
+    assert f"due for more than {UNTAKEN_AFTER.total_seconds():.0f} s" in PAGE.read_text()
+    assert f"counted up to {COUNT_CAP:,}" in PAGE.read_text()
 
 
 def test_every_figure_of_the_benchmark_stands_there() -> None:

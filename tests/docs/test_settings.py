@@ -19,6 +19,14 @@ PAGE = DOCS / "settings.md"
 #: Django's own options, which every command has.
 DJANGOS = {"-h", "--help", "--version", "-v", "--verbosity", "--settings", "--pythonpath", "--traceback"}
 DJANGOS |= {"--no-color", "--force-color", "--skip-checks"}
+OTHER_COMMANDS = (
+    "ledgence_recover",
+    "ledgence_publisher",
+    "ledgence_route",
+    "ledgence_explain",
+    "ledgence_status",
+    "ledgence_audit",
+)
 #: What the page says for a default that is none.
 NO_LIMIT = ("without limit", "none", "no", "all queues", "the host's name", "the database")
 
@@ -70,7 +78,7 @@ def test_every_option_of_connect_stands_there() -> None:
 
 def test_the_other_commands_have_no_option_that_is_not_told() -> None:
     text = PAGE.read_text()
-    for command in ("ledgence_recover", "ledgence_publisher", "ledgence_route", "ledgence_audit"):
+    for command in OTHER_COMMANDS:
         section = text.partition(f"## manage.py {command}\n")[2].partition("\n## ")[0]
         assert section, command
         known = {action.option_strings[-1] for action in options_of(command) if action.option_strings}

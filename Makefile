@@ -24,11 +24,10 @@ SLOW := slow or browser or broker or scale
 help:
 	@echo "make demo       run real work on this machine: thousands of tasks, and a worker killed on the way"
 	@echo "make test       run the tests, in minutes; make test-fast: in less than one; make test-slow: the rest"
-	@echo "make test-brokers  run the tests over real brokers, which test-slow does too"
 	@echo "make lint       run ruff, mypy and import-linter; make format: let ruff format the code"
 	@echo "make mutants    take out each guard in turn and see the tests fail"
 	@echo "make bench      measure speed"
-	@echo "make elasticmq  fetch a broker from Maven Central; Java and Maven must be there"
+	@echo "make elasticmq  fetch a broker, with Maven; make test-brokers: the part of test-slow that runs over brokers"
 	@echo "make stop-db    stop the embedded PostgreSQL; make remove-db: also remove its data"
 
 demo: $(INSTALLED)

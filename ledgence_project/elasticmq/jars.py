@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +18,9 @@ _TIMEOUTS: Final = (
     "-Daether.connector.connectTimeout=10000",
     "-Daether.connector.requestTimeout=60000",
 )
-_ERROR_LINES: Final = 12
+_ERROR_LINES: Final = 4
+#: Maven resets a terminal's colours also where there is no terminal.
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class ElasticMQMissing(Exception):
@@ -75,8 +78,10 @@ def _folder() -> Path:
 
 
 def _copy_dependencies(maven: str, folder: Path) -> None:
-    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", *_TIMEOUTS, "--file", str(POM)]
-    command += ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    command = [maven, "--batch-mode", "--quiet", "--strict-checksums", *_TIMEOUTS]
+    # By its whole name: where nothing can be fetched, Maven would say of the short one that there is no such plugin.
+    command += ["--file", str(POM), "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
     try:
         done = subprocess.run(
             command,
@@ -90,5 +95,8 @@ def _copy_dependencies(maven: str, folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise ElasticMQMissing(f"Maven did not fetch ElasticMQ within {FETCH_SECONDS:.0f} s.") from None
     if done.returncode or not folder.exists():
-        said = "\n".join(done.stdout.strip().splitlines()[:_ERROR_LINES])
-        raise ElasticMQMissing(f"Maven could not fetch ElasticMQ from Maven Central (exit {done.returncode}):\n{said}")
+        said = "\n".join(_COLOUR.sub("", done.stdout).strip().splitlines()[:_ERROR_LINES])
+        raise ElasticMQMissing(
+            "Maven could not fetch ElasticMQ. It must reach Maven Central, or a mirror that its settings name."
+            f" It ended with {done.returncode}:\n{said}"
+        )

@@ -61,7 +61,8 @@ def test_what_maven_says_is_passed_on_and_nothing_is_left(tmp_path: Path) -> Non
     place(tmp_path / "bin", "mvn", FAILING)
     done = fetch(tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "could not fetch ElasticMQ from Maven Central (exit 1)" in done.stderr
+    assert "Maven could not fetch ElasticMQ. It must reach Maven Central" in done.stderr
+    assert "It ended with 1:" in done.stderr
     assert "[ERROR] Could not transfer artifact: Connection refused" in done.stderr
     assert "Traceback" not in done.stderr
     assert list((tmp_path / "cache" / "ledgence").iterdir()) == []

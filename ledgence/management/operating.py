@@ -32,6 +32,9 @@ class OperatingCode(IntEnum):
     SKIPPED = 3
 
 
+EXIT_CODES = "Exit codes: 0 done; 1 it could not be done; 2 wrong usage, nothing was done; 3 some rows were skipped."
+
+
 def add_format(parser: CommandParser) -> None:
     """Add ``--format`` to a command."""
     parser.add_argument(

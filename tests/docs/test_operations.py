@@ -9,12 +9,14 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from django.core.management import load_command_class
+from django.core.management import get_commands, load_command_class
 from django.db import connection
 
 import ledgence
 from ledgence.explanation import Code
 from ledgence.explanation.facts import UNTAKEN_AFTER
+from ledgence.management.acting import REASON_LENGTHS, UNCOUNTED_MAX, ActingCommand
+from ledgence.management.operating import OperatingCode
 from ledgence.status import COUNT_CAP
 from ledgence_project.demo.benchmark import Figures
 from ledgence_project.demo.remote import RemoteFigures
@@ -30,6 +32,23 @@ STATEMENTS = [block for block in blocks(PAGE) if block.language == "sql"]
 
 def test_every_exit_code_stands_there() -> None:
     assert {row["Name"]: int(row["Exit code"]) for row in table(PAGE, "Exit code")} == ExitCode.__members__
+
+
+def test_every_exit_code_of_an_operators_command_stands_there() -> None:
+    rows = table(PAGE, "Exit code of these")
+    assert {row["Name"]: int(row["Exit code of these"]) for row in rows} == OperatingCode.__members__
+    low, high = REASON_LENGTHS
+    assert f"in {low} to {high:,} characters; above {UNCOUNTED_MAX} rows" in PAGE.read_text()
+
+
+def test_every_command_that_acts_stands_there() -> None:
+    acting = [name for name in get_commands() if name.startswith("ledgence_") and is_acting(name)]
+    assert sorted(row["Command"] for row in table(PAGE, "Command")) == sorted(acting)
+
+
+def is_acting(name: str) -> bool:
+    command = load_command_class(get_commands()[name], name)
+    return isinstance(command, ActingCommand)
 
 
 def test_the_time_after_the_grace_is_right() -> None:

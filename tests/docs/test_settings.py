@@ -25,6 +25,10 @@ OTHER_COMMANDS = (
     "ledgence_route",
     "ledgence_explain",
     "ledgence_status",
+    "ledgence_requeue",
+    "ledgence_cancel",
+    "ledgence_pause",
+    "ledgence_resume",
     "ledgence_audit",
 )
 #: What the page says for a default that is none.

@@ -10,6 +10,8 @@ from ledgence.explanation.facts import Facts, IntentFacts
 from ledgence.explanation.line import Code, Kind, Line, Target
 from ledgence.wording import span
 
+#: The last events of a publication that was sent, and that the broker has not confirmed.
+TRIED = ("failed", "uncertain")
 #: How much of a broker's words is shown.
 REASON_CHARACTERS = 500
 
@@ -89,7 +91,7 @@ def _publication(facts: Facts, intent: IntentFacts) -> Line:
         )
         advice = _("Remove the broker's reason; then republish it, or wait for the next try.")
         return _line(Code.REFUSED, text % words, advice, facts, is_blocking=True)
-    if intent.publications:
+    if facts.event is not None and facts.event.kind in TRIED:
         text = ngettext(
             "It was sent %(count)d time, and the broker did not confirm it%(reason)s; %(next)s.",
             "It was sent %(count)d times, and the broker did not confirm it%(reason)s; %(next)s.",
@@ -97,7 +99,10 @@ def _publication(facts: Facts, intent: IntentFacts) -> Line:
         )
         advice = _("Look at the broker, and at the log of the publisher.")
         return _line(Code.UNCONFIRMED, text % words, advice, facts, is_blocking=True)
-    text = _("It is not announced yet; %(next)s.") % words
+    if intent.epoch == 1:
+        text = _("It is not announced yet; %(next)s.") % words
+    else:
+        text = _("It is to be announced anew; %(next)s.") % words
     return _line(Code.UNANNOUNCED, text, _("See that a publisher of the queue runs."), facts, is_blocking=True)
 
 

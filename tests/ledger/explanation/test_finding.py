@@ -192,6 +192,7 @@ def test_work_of_an_external_queue_from_its_submission_to_its_announcement(route
     )
     assert "refused it 2 times in a row (no); it is sent next in" in text_of(task, "refused")
     publish(task, refusals="0")
+    DeliveryEvent.objects.update(kind="uncertain")
     assert codes(task) == ["unconfirmed"]
     publish(task, confirmed_at="now()", first_published_at="now()", last_published_at="now()")
     assert codes(task) == ["announced"]

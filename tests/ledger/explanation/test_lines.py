@@ -269,6 +269,14 @@ def test_an_event_without_a_reason_is_told_without(detail: str | None) -> None:
     assert "and the broker did not confirm it; it is sent next in 2.0 s." in said(known, Code.UNCONFIRMED)
 
 
+@pytest.mark.parametrize("kind", ["republish", "moved", "deferred", "repair"])
+def test_a_publication_that_was_not_sent_yet_is_not_blamed_on_the_broker(kind: str) -> None:
+    event = EventFacts(kind=kind, happened_at=ago(9), detail=None)
+    own = unsent(publications=2, epoch=3)
+    known = facts(**_fields(own) | {"publisher": publisher(), "event": event})
+    assert "It is to be announced anew; it is due to be sent for 3.0 s." in said(known, Code.UNANNOUNCED)
+
+
 def test_a_failing_publisher_is_told_with_what_fails() -> None:
     known = facts(**_fields(unsent()) | {"publisher": publisher(failure="connection refused")})
     assert blocking(known) == ["publisher_fails", "unannounced"]

@@ -9,6 +9,7 @@ from django.db import Error
 from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.operations.expire import expire, seconds_to_next_expiry
+from ledgence.operators_work import OperatorsWork
 from ledgence.rollups import prune_rollups, rollups
 from ledgence.watch import warn_of_old_snapshots, warn_of_unpublished_queues, warn_of_unserved_work
 from ledgence.worker_connections import WorkerConnections
@@ -41,8 +42,9 @@ def seconds_since_turn(*, using: str) -> float | None:
 
 
 class Housekeeping:
-    """Ends expired leases, as soon as the next one expires and at least every five seconds; writes down what this
-    process has counted; warns of old snapshots, of work that nobody serves and of queues that nobody publishes.
+    """Ends expired leases, as soon as the next one expires and at least every five seconds; does what operators left
+    to it; writes down what this process has counted; warns of old snapshots, of work that nobody serves and of queues
+    that nobody publishes.
 
     Any number of processes may run it: each skips the rows that another holds.
     """
@@ -50,6 +52,7 @@ class Housekeeping:
     def __init__(self, using: str) -> None:
         self._using = using
         self._connections = WorkerConnections(using)
+        self._operators_work = OperatorsWork(using)
         self._stop = threading.Event()
         self._watch_at = time.monotonic() + WATCH_SECONDS
         self._thread: threading.Thread | None = None
@@ -104,7 +107,7 @@ class Housekeeping:
             record_turn(using=self._using)
             self._record_at = time.monotonic() + RECORD_SECONDS
         rollups(self._using).write()
-        return wait
+        return SHORTEST_SECONDS if self._operators_work.turn() else wait
 
     def _end_expired(self) -> float:
         """End what has expired, and return the seconds until there may be more."""

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
-from ledgence.admin.confirmation import REASON_LENGTHS as PAGES_REASON_LENGTHS
+from ledgence.admin.forms import REASON_LENGTHS as PAGES_REASON_LENGTHS
 from ledgence.management.acting import REASON_LENGTHS, UNCOUNTED_MAX
 from ledgence.management.operating import OperatingCode
 from ledgence.models import OperatorAction, Queue, Task

@@ -1,16 +1,35 @@
 """What operators may do on the pages, and the words for it. The operations themselves stand in ledgence.operations."""
 
+from typing import Any
 from uuid import UUID
 
 from django.utils.translation import gettext_lazy as _
 
-from ledgence.admin.confirmation import ConfirmedAction, Subject, Word
-from ledgence.admin.facts import QueueFacts, TaskFacts, TokenFacts, find_queues, find_tasks, find_tokens
-from ledgence.models import ApiToken, Queue, State, Task
-from ledgence.operations import operate, queues, tokens
+from ledgence.admin.confirmation import ConfirmedAction
+from ledgence.admin.facts import (
+    ActionFacts,
+    QueueFacts,
+    TaskFacts,
+    TaskKind,
+    TokenFacts,
+    find_operator_actions,
+    find_queues,
+    find_tasks,
+    find_tokens,
+    survey_tasks,
+)
+from ledgence.admin.forms import MoveForm, PauseForm, PriorityForm
+from ledgence.admin.selection import Subject, Word
+from ledgence.models import ApiToken, OperatorAction, Queue, State, Task
+from ledgence.operations import bulk, operate, queues, reschedule, tokens
+
+Kind = OperatorAction.Kind
 
 RUNS_AGAIN = _("Effects outside the database that an earlier attempt had may happen twice.")
 GONE = {"not_found": _("no longer exists")}
+MOVED_ON = _("moved on since you looked")
+#: Of work that is acted on while it is queued.
+NOT_AS_SEEN = {"not_queued": _("not queued"), "moved_on": MOVED_ON}
 
 
 def _small_id(text: str) -> int:
@@ -20,16 +39,26 @@ def _small_id(text: str) -> int:
     return pk
 
 
-TASKS = Subject(model=Task, parse=UUID, find=find_tasks)
+TASKS = Subject(model=Task, parse=UUID, find=find_tasks, survey=survey_tasks)
 QUEUES = Subject(model=Queue, parse=_small_id, find=find_queues)
+ACTIONS = Subject(model=OperatorAction, parse=UUID, find=find_operator_actions)
 TOKENS = Subject(model=ApiToken, parse=_small_id, find=find_tokens)
 
 
-def _is_in_state(facts: TaskFacts) -> Word:
+def _revision(facts: Any) -> int:
+    revision: int = facts.revision
+    return revision
+
+
+def _generation(facts: TaskFacts) -> int | None:
+    return facts.generation
+
+
+def _is_in_state(facts: TaskKind) -> Word:
     return _("is %(state)s") % {"state": facts.state.label if facts.state else _("in no state")}
 
 
-def _judge_requeue(facts: TaskFacts) -> Word | None:
+def _judge_requeue(facts: TaskKind) -> Word | None:
     if facts.state in (State.FAILED, State.CANCELLED):
         return None
     if facts.state is State.SUCCEEDED:
@@ -37,7 +66,7 @@ def _judge_requeue(facts: TaskFacts) -> Word | None:
     return _is_in_state(facts)
 
 
-def _judge_cancel(facts: TaskFacts) -> Word | None:
+def _judge_cancel(facts: TaskKind) -> Word | None:
     if facts.state not in (State.QUEUED, State.ACTIVE):
         return _is_in_state(facts)
     return _("was asked to stop before") if facts.is_cancel_requested else None
@@ -45,6 +74,7 @@ def _judge_cancel(facts: TaskFacts) -> Word | None:
 
 REQUEUE = ConfirmedAction(
     slug="requeue",
+    kind=Kind.REQUEUE,
     permission="requeue",
     subject=TASKS,
     label=_("Requeue"),
@@ -57,15 +87,16 @@ REQUEUE = ConfirmedAction(
     perform=operate.requeue,
     skipped={
         **GONE,
-        "moved_on": _("moved on since you looked"),
+        "moved_on": MOVED_ON,
         "not_terminal": _("queued or active"),
         "succeeded": _("succeeded: requeue as a copy"),
     },
-    seen=lambda facts: facts.revision,
+    seen=_revision,
 )
 
 COPY = ConfirmedAction(
     slug="requeue-as-copy",
+    kind=Kind.COPY,
     permission="requeue",
     subject=TASKS,
     label=_("Requeue as copy"),
@@ -78,8 +109,20 @@ COPY = ConfirmedAction(
     skipped=GONE,
 )
 
+
+def _judge_run_now(facts: TaskKind) -> Word | None:
+    if facts.state is not State.QUEUED:
+        return _is_in_state(facts)
+    return None if facts.is_later else _("is due already")
+
+
+def _judge_queued(facts: TaskKind) -> Word | None:
+    return None if facts.state is State.QUEUED else _is_in_state(facts)
+
+
 CANCEL = ConfirmedAction(
     slug="cancel",
+    kind=Kind.CANCEL,
     permission="cancel",
     subject=TASKS,
     label=_("Cancel"),
@@ -89,12 +132,14 @@ CANCEL = ConfirmedAction(
     ],
     judge=_judge_cancel,
     perform=operate.cancel_by_operator,
-    skipped={**GONE, "terminal": _("ended before")},
+    skipped={**GONE, "terminal": _("ended before"), "moved_on": MOVED_ON},
     remarks={"requested": _("asked to stop")},
+    seen=_revision,
 )
 
 REPUBLISH = ConfirmedAction(
     slug="republish",
+    kind=Kind.REPUBLISH,
     permission="republish",
     subject=TASKS,
     label=_("Republish"),
@@ -102,13 +147,70 @@ REPUBLISH = ConfirmedAction(
         _("The queued generation is announced anew, at once. Earlier announcements of it may still arrive."),
         _("Only one of them is handed out: a task is not run more often by this."),
     ],
-    judge=lambda facts: None if facts.state is State.QUEUED else _is_in_state(facts),
+    judge=_judge_queued,
     perform=operate.republish,
-    skipped={"not_queued": _("not queued")},
+    skipped=NOT_AS_SEEN,
+    seen=_generation,
+)
+
+RUN_NOW = ConfirmedAction(
+    slug="run-now",
+    kind=Kind.RUN_NOW,
+    permission="run",
+    subject=TASKS,
+    label=_("Run now"),
+    consequences=[
+        _("Work that waits for its time, as a retry does for its backoff, is due at once."),
+        _("It runs as soon as a worker is free; a paused queue stays paused."),
+    ],
+    judge=_judge_run_now,
+    perform=reschedule.run_now,
+    skipped={**NOT_AS_SEEN, "already": _("due already")},
+    seen=_generation,
+)
+
+MOVE = ConfirmedAction(
+    slug="move",
+    kind=Kind.MOVE,
+    permission="move",
+    subject=TASKS,
+    label=_("Move to queue"),
+    consequences=[
+        _("The queued work waits in the other queue, with its time and priority, and so do its later attempts."),
+        _("Workers that serve only the old queue do not get it, and tokens that are for the old one do not see it."),
+        _("Between a queue with a broker and one without, it is announced, or not, as the other queue's work is."),
+    ],
+    judge=_judge_queued,
+    perform=reschedule.move,
+    skipped={
+        **NOT_AS_SEEN,
+        "already": _("in that queue already"),
+        "no_such_queue": _("no such queue in its tenant and namespace"),
+    },
+    seen=_generation,
+    form=MoveForm,
+)
+
+SET_PRIORITY = ConfirmedAction(
+    slug="set-priority",
+    kind=Kind.SET_PRIORITY,
+    permission="prioritize",
+    subject=TASKS,
+    label=_("Set priority"),
+    consequences=[
+        _("The queued work is taken before work of a lower priority, and so are its later attempts."),
+        _("Of a queue with a broker it has no effect: the broker's order counts there."),
+    ],
+    judge=_judge_queued,
+    perform=reschedule.set_priority,
+    skipped={**NOT_AS_SEEN, "already": _("has that priority already")},
+    seen=_generation,
+    form=PriorityForm,
 )
 
 FORCE_EXPIRE = ConfirmedAction(
     slug="force-expire",
+    kind=Kind.FORCE_EXPIRE,
     permission="expire",
     subject=TASKS,
     label=_("Force-expire lease"),
@@ -134,6 +236,7 @@ def _judge_resume(facts: QueueFacts) -> Word | None:
 
 PAUSE = ConfirmedAction(
     slug="pause",
+    kind=Kind.PAUSE,
     permission="pause",
     subject=QUEUES,
     label=_("Pause"),
@@ -142,18 +245,41 @@ PAUSE = ConfirmedAction(
     ],
     judge=_judge_pause,
     perform=queues.pause,
-    skipped={**GONE, "already": _("paused already")},
+    skipped={**GONE, "already": _("paused already"), "moved_on": MOVED_ON},
+    seen=_revision,
+    form=PauseForm,
 )
 
 RESUME = ConfirmedAction(
     slug="resume",
+    kind=Kind.RESUME,
     permission="pause",
     subject=QUEUES,
     label=_("Resume"),
     consequences=[_("Workers get the queue's work again, and everything that is due may start at once.")],
     judge=_judge_resume,
     perform=queues.resume,
-    skipped={**GONE, "already": _("not paused")},
+    skipped={**GONE, "already": _("not paused"), "moved_on": MOVED_ON},
+    seen=_revision,
+)
+
+
+def _judge_stop(facts: ActionFacts) -> Word | None:
+    return None if facts.is_running else _("does not run")
+
+
+STOP = ConfirmedAction(
+    slug="stop",
+    kind=Kind.STOP,
+    permission="bulk",
+    subject=ACTIONS,
+    label=_("Stop"),
+    consequences=[
+        _("No further chunk of the action is begun. What it has done is not undone; the rows that are left stay."),
+    ],
+    judge=_judge_stop,
+    perform=bulk.stop,
+    skipped={**GONE, "already": _("not running")},
 )
 
 
@@ -163,6 +289,7 @@ def _judge_revoke(facts: TokenFacts) -> Word | None:
 
 REVOKE = ConfirmedAction(
     slug="revoke",
+    kind=Kind.REVOKE_TOKEN,
     permission="revoke",
     subject=TOKENS,
     label=_("Revoke"),

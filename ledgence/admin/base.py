@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import admin
@@ -13,7 +14,8 @@ from django.urls import URLPattern, path, reverse
 
 from ledgence.admin.confirmation import ConfirmedAction
 from ledgence.admin.display import moment
-from ledgence.admin.paging import CAP, CappedChangeList, CappedPaginator
+from ledgence.admin.paging import CAP, CappedChangeList, CappedPaginator, ScopeChangeList
+from ledgence.admin.scope import scope_of
 from ledgence.conf import get_settings
 
 if TYPE_CHECKING:
@@ -73,6 +75,18 @@ class LedgerAdmin(Page):
     def has_requeue_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("ledgence.requeue_task")
 
+    def has_run_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ledgence.run_task")
+
+    def has_move_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ledgence.move_task")
+
+    def has_prioritize_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ledgence.prioritize_task")
+
+    def has_bulk_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ledgence.bulk_operatoraction")
+
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("ledgence.cancel_task")
 
@@ -92,7 +106,7 @@ class LedgerAdmin(Page):
         return super().get_queryset(request).using(get_settings().database).defer(*self.deferred)
 
     def get_changelist(self, request: HttpRequest, **_: Any) -> type[ChangeList]:
-        return CappedChangeList
+        return ScopeChangeList if getattr(request, "is_for_scope", False) else CappedChangeList
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
         term = search_term.strip()
@@ -124,8 +138,24 @@ class LedgerAdmin(Page):
         return row and self.describe_row(row)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        note = {"cap": CAP, "narrowed_note": self.narrowed_note}
-        return super().changelist_view(request, note | (extra_context or {}))
+        may_act_on_all = self.has_bulk_permission(request)
+        context = {
+            "cap": CAP,
+            "narrowed_note": self.narrowed_note,
+            "across": self.get_tools_for_all(request) if may_act_on_all else [],
+            # With it comes admin's own way to choose all rows.
+            "actions_selection_counter": may_act_on_all,
+        }
+        return super().changelist_view(request, context | (extra_context or {}))
+
+    def get_tools_for_all(self, request: HttpRequest) -> Sequence[tuple[Any, str]]:
+        """Return (label, address) of what this user may do to all rows that the list shows page by page."""
+        query = urlencode({"across": "1"}) + "&" + scope_of(self, request.GET).filter
+        return [
+            (action.label, f"{self.reverse(action.name)}?{query}")
+            for action in self.confirmed
+            if action.is_allowed(self, request)
+        ]
 
     def get_urls(self) -> list[URLPattern]:
         return [*(self._route(action) for action in self.confirmed), *super().get_urls()]

@@ -1,5 +1,8 @@
 """How lists stay cheap: a small table, or the newest rows of a large one, is read first; the large one is probed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import F, Model, QuerySet, Subquery
@@ -15,6 +18,18 @@ else:
     Condition = Lookup
 
 ENDED = (State.FAILED, State.CANCELLED)
+#: How many rows are read to look others up. More than CAP only where more rows than a list shows are acted on.
+reach: ContextVar[int] = ContextVar("reach", default=CAP)
+
+
+@contextmanager
+def reaching(rows: int) -> Iterator[None]:
+    """Let the filters of lists that are evaluated in the block read so many rows."""
+    token = reach.set(rows)
+    try:
+        yield
+    finally:
+        reach.reset(token)
 
 
 class AnyOf(Condition):
@@ -33,8 +48,8 @@ class AnyOf(Condition):
 
 
 def among(ids: QuerySet[Any, Any], column: str = "pk") -> AnyOf:
-    """Return the condition that a column is among ids, of which at most CAP + 1 are read."""
-    return AnyOf(F(column), Subquery(ids[: CAP + 1]))
+    """Return the condition that a column is among ids, of which at most CAP + 1 are read (see reaching())."""
+    return AnyOf(F(column), Subquery(ids[: reach.get() + 1]))
 
 
 def newest(model: type[Model]) -> AnyOf:

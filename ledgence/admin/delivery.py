@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ledgence.admin.actions import CANCEL, REPUBLISH
+from ledgence.admin.actions import CANCEL, MOVE, REPUBLISH, RUN_NOW, SET_PRIORITY
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
@@ -53,7 +53,7 @@ def narrow_to_unserved(waiting: QuerySet[Any]) -> QuerySet[Any]:
 
 @admin.register(DeliveryIntent)
 class DeliveryIntentAdmin(LedgerAdmin):
-    confirmed = (REPUBLISH, CANCEL)
+    confirmed = (REPUBLISH, RUN_NOW, MOVE, SET_PRIORITY, CANCEL)
     ordering = ("-pk",)
     list_select_related = ("queue", "program")
     list_display = (

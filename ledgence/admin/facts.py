@@ -8,42 +8,50 @@ from uuid import UUID
 from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.explanation import Facts
-from ledgence.models import ApiToken, Queue, State
+from ledgence.models import ApiToken, OperatorAction, Queue, State
 from ledgence.reported import error_class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFacts:
-    """Where a task is, in one snapshot."""
+class TaskKind:
+    """What decides what an operator may do to a task."""
 
-    id: UUID
     outcome: str | None
-    revision: int
-    max_attempts: int
-    #: Of its intent, when it is queued.
-    generation: int | None
-    available_at: datetime | None
+    is_queued: bool
     is_later: bool
-    is_paused: bool
-    #: Of its lease, when it is active.
-    lease_number: int | None
-    expires_at: datetime | None
-    is_expired: bool
+    is_active: bool
     is_cancel_requested: bool
-    #: How many of its attempts count against the budget; None when it is terminal.
-    charged: int | None
-    last_number: int | None
-    last_outcome: str | None
-    report_head: str
 
     @property
     def state(self) -> State | None:
         """The state; None for a task that breaks the ledger's first invariant."""
         if self.outcome is not None:
             return State(self.outcome)
-        if self.lease_number is not None:
+        if self.is_active:
             return State.ACTIVE
-        return State.QUEUED if self.generation is not None else None
+        return State.QUEUED if self.is_queued else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts(TaskKind):
+    """Where a task is, in one snapshot."""
+
+    id: UUID
+    revision: int
+    max_attempts: int
+    #: Of its intent, when it is queued.
+    generation: int | None
+    available_at: datetime | None
+    is_paused: bool
+    #: Of its lease, when it is active.
+    lease_number: int | None
+    expires_at: datetime | None
+    is_expired: bool
+    #: How many of its attempts count against the budget; None when it is terminal.
+    charged: int | None
+    last_number: int | None
+    last_outcome: str | None
+    report_head: str
 
     @property
     def error_class(self) -> str:
@@ -58,6 +66,8 @@ def facts_of(known: Facts) -> TaskFacts:
     return TaskFacts(
         id=known.task.id,
         outcome=known.task.outcome,
+        is_queued=intent is not None,
+        is_active=lease is not None,
         revision=known.task.revision,
         max_attempts=known.task.max_attempts,
         generation=intent.generation if intent else None,
@@ -82,6 +92,8 @@ def find_tasks(ids: Iterable[UUID]) -> dict[str, TaskFacts]:
         str(row[0]): TaskFacts(
             id=row[0],
             outcome=row[1],
+            is_queued=row[4] is not None,
+            is_active=row[8] is not None,
             revision=row[2],
             max_attempts=row[3],
             generation=row[4],
@@ -101,17 +113,49 @@ def find_tasks(ids: Iterable[UUID]) -> dict[str, TaskFacts]:
     }
 
 
+def survey_tasks(ids: Iterable[UUID]) -> list[tuple[TaskKind, int]]:
+    """Tell which kinds of tasks there are among thousands, and how many of each. What does not exist is left out."""
+    rows = sql.run("survey_tasks", get_settings().database, {"tasks": list(ids)})
+    return [
+        (
+            TaskKind(
+                outcome=outcome,
+                is_queued=is_queued,
+                is_later=is_later,
+                is_active=is_active,
+                is_cancel_requested=is_cancel_requested,
+            ),
+            count,
+        )
+        for outcome, is_queued, is_later, is_active, is_cancel_requested, count in rows
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFacts:
-    """Whether a queue hands out its work."""
+    """Whether a queue hands out its work, and how often that was changed."""
 
     is_paused: bool
+    revision: int
 
 
 def find_queues(ids: Sequence[int]) -> dict[str, QueueFacts]:
     """Look at queues, by id as text. Those that do not exist are left out."""
-    rows = Queue.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "paused_at")
-    return {str(pk): QueueFacts(is_paused=paused_at is not None) for pk, paused_at in rows}
+    rows = Queue.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "paused_at", "revision")
+    return {str(pk): QueueFacts(is_paused=paused_at is not None, revision=revision) for pk, paused_at, revision in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionFacts:
+    """Whether an operator's action is applied in chunks, and not done yet."""
+
+    is_running: bool
+
+
+def find_operator_actions(ids: Sequence[UUID]) -> dict[str, ActionFacts]:
+    """Look at operator actions, by id as text. Those that do not exist are left out."""
+    rows = OperatorAction.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "state")
+    return {str(pk): ActionFacts(is_running=state == OperatorAction.State.RUNNING) for pk, state in rows}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

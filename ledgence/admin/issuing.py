@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
-from ledgence.admin.confirmation import make_operator, reason_field
+from ledgence.admin.confirmation import make_operator
+from ledgence.admin.forms import moment_field, reason_field
 from ledgence.conf import get_settings
 from ledgence.models import Role
 from ledgence.operations.tokens import issue_by_operator
@@ -51,11 +52,8 @@ class IssueForm(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "cols": 40}),
     )
-    expires_at = forms.DateTimeField(
-        label=gettext_lazy("Expires at"),
-        help_text=gettext_lazy("In the time zone of these pages. Empty: never."),
-        required=False,
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    expires_at = moment_field(
+        label=gettext_lazy("Expires at"), help_text=gettext_lazy("In the time zone of these pages. Empty: never.")
     )
     reason = reason_field(has_focus=False)
 

@@ -58,3 +58,12 @@ class CappedChangeList(ChangeList):
         rows: Any = self.result_list
         page: Any = self.model_admin
         self.result_list = page.describe_rows(list(rows[: self.list_per_page]))
+
+
+class ScopeChangeList(CappedChangeList):
+    """What a list's filters find, without a page of it: for actions on all of it."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        self.result_list, self.result_count, self.full_result_count = [], 0, None
+        self.show_admin_actions = self.can_show_all = self.multi_page = False
+        self.paginator = self.model_admin.get_paginator(request, self.queryset, self.list_per_page)

@@ -63,7 +63,8 @@ class QueueAdmin(LedgerAdmin):
         if queue.paused_at is None:
             return badge("active", _("open"))
         why = _("by %(name)s: %(reason)s") % {"name": queue.paused_by, "reason": queue.pause_reason}
-        return join([badge("warning", _("paused")), moment(queue.paused_at), format_html("<br>{}", why)])
+        until = [_("until"), moment(queue.paused_until)] if queue.paused_until else []
+        return join([badge("warning", _("paused")), moment(queue.paused_at), *until, format_html("<br>{}", why)])
 
     @admin.display(description=gettext_lazy("tenant / namespace"))
     def scope(self, queue: Any) -> Any:

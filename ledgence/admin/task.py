@@ -10,7 +10,7 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ledgence.admin.actions import CANCEL, COPY, FORCE_EXPIRE, REPUBLISH, REQUEUE
+from ledgence.admin.actions import CANCEL, COPY, FORCE_EXPIRE, MOVE, REPUBLISH, REQUEUE, RUN_NOW, SET_PRIORITY
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import ENDED, among, narrow_tasks
 from ledgence.admin.display import NOTHING, badge, join, json_block, link, short
@@ -47,7 +47,7 @@ class TaskAdmin(LedgerAdmin):
     class Media:
         css = {"all": ["ledgence/task.css"]}
 
-    confirmed = (REQUEUE, COPY, CANCEL, REPUBLISH, FORCE_EXPIRE)
+    confirmed = (REQUEUE, COPY, CANCEL, RUN_NOW, MOVE, SET_PRIORITY, REPUBLISH, FORCE_EXPIRE)
     deferred = ("data", "result", "digest")
     list_display = ("task", "state", "program", "queue", "attempts", "submitted", "error", "finished")
     list_filter = (StateFilter, TaskQueueFilter)

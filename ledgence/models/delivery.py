@@ -139,6 +139,8 @@ class DeliveryEvent(models.Model):
         DEFERRED = "deferred", _("deferred")
         # An operator asked for a new publication.
         REPUBLISH = "republish", _("republish")
+        # An operator moved the work to another queue: this publication is void.
+        MOVED = "moved", _("moved")
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="delivery_events", verbose_name=_("task"))
     generation = models.PositiveIntegerField(_("generation"))

@@ -27,6 +27,10 @@ class Queue(models.Model):
     paused_at = models.DateTimeField(_("paused at"), null=True, blank=True)
     paused_by = models.CharField(_("paused by"), max_length=255, blank=True, default="")
     pause_reason = models.TextField(_("pause reason"), blank=True, default="")
+    # When housekeeping resumes it. NULL: an operator has to.
+    paused_until = models.DateTimeField(_("paused until"), null=True, blank=True)
+    # How often it was paused and resumed: what an operator saw is compared with it.
+    revision = models.PositiveIntegerField(_("revision"), default=0, db_default=0)
 
     class Meta:
         verbose_name = _("queue")

@@ -82,6 +82,8 @@ class WorkerSession(models.Model):
     opened_at = models.DateTimeField(_("opened at"))
     expires_at = models.DateTimeField(_("expires at"))
     closed_at = models.DateTimeField(_("closed at"), null=True)
+    # From then on it gets no more work, and its worker drains when it hears of it. NULL: nobody asked.
+    drain_requested_at = models.DateTimeField(_("drain requested at"), null=True)
     # When its worker was last heard of for certain: opened or extended.
     extended_at = models.DateTimeField(_("extended at"), null=True)
 
@@ -91,6 +93,7 @@ class WorkerSession(models.Model):
         verbose_name = _("worker session")
         verbose_name_plural = _("worker sessions")
         default_permissions = ("view",)
+        permissions = [("drain_workersession", "Can drain workers")]
         indexes = [
             # Who is there now, however many have been. Extensions move rows in it, a few a minute for each worker.
             models.Index(

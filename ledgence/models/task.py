@@ -43,7 +43,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
 
 
 class Task(models.Model):
-    """One piece of work. Submission writes it once; only the terminal transition and requeue change it."""
+    """One piece of work. Submission writes it once; its end and requeue change it, operators queue and priority."""
 
     id = models.UUIDField(primary_key=True, editable=False)
     tenant = models.CharField(_("tenant"), max_length=128)
@@ -74,6 +74,9 @@ class Task(models.Model):
         permissions = [
             ("requeue_task", "Can requeue tasks"),
             ("cancel_task", "Can cancel tasks"),
+            ("run_task", "Can run queued tasks now"),
+            ("move_task", "Can move queued tasks to another queue"),
+            ("prioritize_task", "Can set the priority of queued tasks"),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -9,7 +9,16 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
-from ledgence.models import ApiToken, Attempt, Program, Publisher, QuarantinedMessage, Queue, WorkerSession
+from ledgence.models import (
+    ApiToken,
+    Attempt,
+    OperatorAction,
+    Program,
+    Publisher,
+    QuarantinedMessage,
+    Queue,
+    WorkerSession,
+)
 from ledgence.operations.operate import requeue
 from ledgence.operations.quarantine import quarantine
 from ledgence.tokens import issue
@@ -33,6 +42,10 @@ VIEWED = (
 OPERATIONS = (
     "requeue_task",
     "cancel_task",
+    "run_task",
+    "move_task",
+    "prioritize_task",
+    "bulk_operatoraction",
     "republish_deliveryintent",
     "expire_lease",
     "pause_queue",
@@ -84,6 +97,10 @@ class Ledger:
     @property
     def queue(self) -> Queue:
         return Queue.objects.get(name="default")
+
+    @property
+    def action(self) -> OperatorAction:
+        return OperatorAction.objects.get(kind="requeue", reason="fixed the data")
 
     @property
     def token(self) -> ApiToken:

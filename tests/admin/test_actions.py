@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,8 +12,10 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import get_resolver
+from django.utils import timezone
 
 from ledgence.models import OperatorAction, OperatorActionTarget, Queue, Task
+from ledgence_worker.protocol import Outcome
 from tests.admin.conftest import Ledger, make_client
 from tests.admin.test_pages import page_of
 from tests.ledger.actors import (
@@ -33,13 +36,20 @@ PERMISSIONS = {
     "requeue": "requeue_task",
     "requeue_as_copy": "requeue_task",
     "cancel": "cancel_task",
+    "run_now": "run_task",
+    "move": "move_task",
+    "set_priority": "prioritize_task",
     "republish": "republish_deliveryintent",
     "force_expire": "expire_lease",
     "pause": "pause_queue",
     "resume": "pause_queue",
+    "stop": "bulk_operatoraction",
     "revoke": "revoke_apitoken",
 }
+HIDDEN = ("targets", "scope", "bound", "count", "action_id", "back")
 REASON = "the disk was full"
+#: What actions ask for beside the reason.
+CHOICES = {"queue": "default", "priority": "3"}
 
 
 def action_routes() -> Iterator[tuple[str, str]]:
@@ -57,7 +67,8 @@ ROUTES = sorted(action_routes())
 
 def target_of(model: str, ledger: Ledger) -> object:
     """Return the id of a row that a list's actions may name."""
-    return {"queue": ledger.queue.pk, "apitoken": ledger.token.pk}.get(model, ledger.queued)
+    own = {"queue": ledger.queue.pk, "apitoken": ledger.token.pk, "operatoraction": ledger.action.pk}
+    return own.get(model, ledger.queued)
 
 
 def ask(client: Client, model: str, action: str, *ids: object) -> dict[str, str]:
@@ -69,19 +80,19 @@ def ask(client: Client, model: str, action: str, *ids: object) -> dict[str, str]
 
 def fields_of(page: str) -> dict[str, str]:
     hidden = re.findall(r'<input type="hidden" name="(\w+)"(?: value="([^"]*)")?', page)
-    return {name: html.unescape(value) for name, value in hidden if name in ("targets", "action_id", "back")}
+    return {name: html.unescape(value) for name, value in hidden if name in HIDDEN}
 
 
-def confirm(client: Client, model: str, action: str, fields: dict[str, str], reason: str = REASON) -> str:
+def confirm(client: Client, model: str, action: str, fields: dict[str, str], **more: str) -> str:
     """Send the confirmation and return the message that the operator sees."""
-    response = client.post(page_of(model, action), fields | {"reason": reason}, follow=True)
+    response = client.post(page_of(model, action), fields | {"reason": REASON} | more, follow=True)
     assert response.status_code == 200
     [message] = response.context["messages"]
     return re.sub(r" <a .*", "", str(message))
 
 
-def carry_out(client: Client, model: str, action: str, *ids: object) -> str:
-    return confirm(client, model, action, ask(client, model, action, *ids))
+def carry_out(client: Client, model: str, action: str, *ids: object, **more: str) -> str:
+    return confirm(client, model, action, ask(client, model, action, *ids), **more)
 
 
 def choose(client: Client, model: str, action: str, *ids: object, across: bool = False, **query: str):
@@ -99,7 +110,7 @@ def answers_of(action_id: str) -> dict[str, str]:
 
 def test_the_matrix_covers_every_route() -> None:
     assert {action for _, action in ROUTES} == set(PERMISSIONS)
-    assert len(ROUTES) == 12
+    assert len(ROUTES) == 19
 
 
 @pytest.mark.parametrize(("model", "action"), ROUTES)
@@ -111,7 +122,7 @@ def test_a_route_opens_with_its_own_permission_and_no_other(
     target = target_of(model, ledger)
     expected = 200 if granted == PERMISSIONS[action] else 403
     assert client.get(page_of(model, action, ids=str(target))).status_code == expected
-    form = {"targets": str(target), "action_id": str(uuid4()), "reason": REASON, "back": "?"}
+    form = {"targets": str(target), "action_id": str(uuid4()), "reason": REASON, "back": "?"} | CHOICES
     assert client.post(page_of(model, action), form).status_code == (302 if expected == 200 else 403)
     assert OperatorAction.objects.filter(reason=REASON).exists() == (expected == 200)
 
@@ -243,6 +254,82 @@ def test_pause_and_resume_say_who_and_why(ledger: Ledger, op: Client) -> None:
     assert Queue.objects.get(pk=queue).paused_at is None
 
 
+def test_run_now_makes_later_work_due(ledger: Ledger, op: Client) -> None:
+    later = submit_task(run_after=timezone.now() + timedelta(hours=1))
+    page = op.get(page_of("task", "run_now", ids=f"{later},{ledger.queued},{ledger.active}")).content.decode()
+    assert "1 of 3 tasks is eligible now." in page
+    assert "1: is due already" in page and "1: is active" in page
+    told = confirm(op, "task", "run_now", fields_of(page))
+    assert told == "Run now: changed 1 task, skipped 2 (1 not queued, 1 due already)."
+    assert Task.objects.get(pk=later).intent.available_at < timezone.now()
+
+
+def test_move_lets_work_wait_in_another_queue(ledger: Ledger, op: Client) -> None:
+    Queue.objects.create(tenant="default", namespace="default", name="other")
+    form = ask(op, "task", "move", ledger.queued, ledger.active)
+    assert '<option value="other">' in op.get(page_of("task", "move", ids=str(ledger.queued))).content.decode()
+    told = confirm(op, "task", "move", form, queue="other")
+    assert told == "Move to queue: changed 1 task, skipped 1 (1 not queued)."
+    assert Task.objects.get(pk=ledger.queued).queue.name == "other"
+    page = op.get(page_of("operatoraction", "change", form["action_id"])).content.decode()
+    assert "queue: other" in page and "1 changed, 1 skipped, of 2" in page and "not_queued: 1" in page
+    assert_audit_clean()
+
+
+@pytest.mark.parametrize(
+    ("action", "more"),
+    [("move", {"queue": "no such"}), ("move", {"queue": ""}), ("move", {})]
+    + [("set_priority", {"priority": wrong}) for wrong in ("", "101", "-101", "x", "1.5")],
+)
+def test_what_cannot_be_chosen_is_told_beside_the_field(
+    action: str, more: dict[str, str], ledger: Ledger, op: Client
+) -> None:
+    form = ask(op, "task", action, ledger.queued)
+    page = op.post(page_of("task", action), form | {"reason": REASON} | more).content.decode()
+    assert "errorlist" in page and fields_of(page) == form
+    assert not OperatorAction.objects.filter(reason=REASON).exists()
+
+
+def test_set_priority_lets_work_overtake(ledger: Ledger, op: Client) -> None:
+    told = carry_out(op, "deliveryintent", "set_priority", ledger.queued, priority="50")
+    assert told == "Set priority: changed 1 task, skipped 0."
+    assert Task.objects.get(pk=ledger.queued).intent.priority == 50
+
+
+@pytest.mark.parametrize("action", ["run_now", "move", "set_priority", "republish", "cancel"])
+def test_work_that_was_tried_and_requeued_since_the_operator_looked_is_left(
+    action: str, ledger: Ledger, op: Client
+) -> None:
+    form = ask(op, "task", action, ledger.requeued)
+    ledger.worker.settle(ledger.worker.acquire_one(), Outcome.FAILED)
+    carry_out(op, "task", "requeue", ledger.requeued)
+    told = confirm(op, "task", action, form, **CHOICES)
+    assert "changed 0 tasks" in told and "moved on since you looked" in told
+    assert (state_of(ledger.requeued), Task.objects.get(pk=ledger.requeued).intent.epoch) == ("queued", 1)
+
+
+def test_a_pause_has_an_end_and_a_stale_resumption_does_nothing(ledger: Ledger, op: Client) -> None:
+    queue, until = ledger.queue.pk, timezone.localtime() + timedelta(hours=2)
+    form = ask(op, "queue", "pause", queue)
+    told = confirm(op, "queue", "pause", form, until=until.strftime("%Y-%m-%dT%H:%M"))
+    assert told == "Pause: changed 1 queue, skipped 0."
+    assert Queue.objects.get(pk=queue).paused_until == until.replace(second=0, microsecond=0)
+    assert "until" in op.get(page_of("queue")).content.decode()
+    stale = ask(op, "queue", "resume", queue)
+    carry_out(op, "queue", "resume", queue)
+    carry_out(op, "queue", "pause", queue)
+    told = confirm(op, "queue", "resume", stale)
+    assert told == "Resume: changed 0 queues, skipped 1 (1 moved on since you looked)."
+    assert Queue.objects.get(pk=queue).paused_at is not None
+
+
+def test_a_pause_until_a_time_that_is_over_is_refused(ledger: Ledger, op: Client) -> None:
+    form = ask(op, "queue", "pause", ledger.queue.pk)
+    page = op.post(page_of("queue", "pause"), form | {"reason": REASON, "until": "2020-01-01T00:00"}).content.decode()
+    assert "is over" in page
+    assert ledger.queue.paused_at is None
+
+
 # The confirmation
 
 
@@ -336,7 +423,9 @@ def test_a_page_offers_what_its_row_allows(ledger: Ledger, op: Client, viewer: C
 
     assert tools(op, ledger.failed) == {"requeue", "requeue-as-copy"}
     assert tools(op, ledger.succeeded) == {"requeue-as-copy"}
-    assert tools(op, ledger.queued) == {"cancel", "republish", "requeue-as-copy"}
+    assert tools(op, ledger.queued) == {"cancel", "move", "republish", "requeue-as-copy", "set-priority"}
+    later = submit_task(run_after=timezone.now() + timedelta(hours=1))
+    assert tools(op, later) == tools(op, ledger.queued) | {"run-now"}
     assert tools(op, ledger.active) == {"cancel", "force-expire", "requeue-as-copy"}
     assert tools(viewer, ledger.failed) == set()
 
@@ -365,22 +454,22 @@ def test_all_rows_of_a_narrowed_list_can_be_chosen(ledger: Ledger, op: Client) -
     page = choose(op, "task", "cancel", ledger.queued, across=True, state="queued", queue=other).content.decode()
     assert "60 of 60 tasks are eligible now." in page
     assert "and 50 more" in page
+    assert "All rows that match: <strong>state: queued, queue: other</strong>" in page
     assert confirm(op, "task", "cancel", fields_of(page)) == "Cancel: changed 60 tasks, skipped 0."
 
 
-def test_an_action_takes_a_thousand_rows_and_says_so_beyond(ledger: Ledger, op: Client) -> None:
+def test_more_than_a_thousand_rows_are_left_to_housekeeping(ledger: Ledger, op: Client) -> None:
     submit_tasks(1000, queue="other")
     other = str(Queue.objects.get(name="other").pk)
     query = {"state": "queued", "queue": other}
-    assert "1000 of 1000" in choose(op, "task", "cancel", ledger.queued, across=True, **query).content.decode()
+    page = choose(op, "task", "cancel", ledger.queued, across=True, **query).content.decode()
+    assert "1000 of 1000" in page and "in chunks" not in page
     submit_task(queue="other")
-    response = op.post(
-        page_of("task", **query),
-        {"action": "cancel", ACTION_CHECKBOX_NAME: [str(ledger.queued)], "index": "0", "select_across": "1"},
-        follow=True,
-    )
-    assert "An action takes at most 1000 rows" in response.content.decode()
-    assert OperatorAction.objects.filter(kind="cancel").count() == 0
+    page = choose(op, "task", "cancel", ledger.queued, across=True, **query).content.decode()
+    assert "1001 of 1001" in page and "in chunks" in page
+    form = fields_of(page) | {"reason": REASON, "typed": "1001"}
+    assert op.post(page_of("task", "cancel"), form).status_code == 302
+    assert OperatorAction.objects.filter(kind="cancel", state="running", matched=1001).exists()
 
 
 def test_a_thousand_rows_go_through_the_form_at_once(ledger: Ledger, op: Client) -> None:
@@ -388,7 +477,8 @@ def test_a_thousand_rows_go_through_the_form_at_once(ledger: Ledger, op: Client)
     execute("update ledgence_queue set mode = 'external', destination = 'x' where name = 'other'")
     other = str(Queue.objects.get(name="other").pk)
     page = choose(op, "deliveryintent", "republish", tasks[0], across=True, queue=other).content.decode()
-    assert confirm(op, "deliveryintent", "republish", fields_of(page)) == "Republish: changed 1000 tasks, skipped 0."
+    told = confirm(op, "deliveryintent", "republish", fields_of(page), typed="1000")
+    assert told == "Republish: changed 1000 tasks, skipped 0."
 
 
 def test_an_expired_lease_is_found_and_forced_from_the_list(ledger: Ledger, op: Client) -> None:

@@ -123,6 +123,9 @@ def deliver_over_http(call: Caller, session: str) -> None:
     claim = {"channel": 1, "sequence": 1, "dispatches": [{"task_id": task, "generation": 1}]}
     [answer] = call("POST", f"{session}/dispatch/claim", claim)["answers"]
     assert answer["status"] == "deferred"
+    claim = {"channel": 1, "sequence": 2, "dispatches": [{"task_id": task, "generation": 2}]}
+    [answer] = call("POST", f"{session}/dispatch/claim", claim)["answers"]
+    assert answer["status"] == "not_found"
     message = {"message_id": "m", "reason": "malformed", "detail": "no JSON", "body": "x"}
     for _ in range(2):
         call("POST", f"{session}/dispatch/quarantine", {"queue": "external", "messages": [message]})

@@ -11,8 +11,9 @@ import ledgence
 from ledgence.models import DeliveryIntent, Lease, Queue, State
 from ledgence.operations.cancel import cancel
 from ledgence.operations.expire import expire
-from ledgence.operations.operate import force_expire, republish, requeue, requeue_as_copy
+from ledgence.operations.operate import cancel_by_operator, force_expire, republish, requeue, requeue_as_copy
 from ledgence.operations.queues import pause
+from ledgence.operations.reschedule import move, run_now, set_priority
 from ledgence_worker.protocol import Outcome, Owner
 from tests.docs.reading import DOCS, table
 from tests.ledger.actors import (
@@ -142,6 +143,23 @@ def requeue_moved_on(scene: Scene) -> str:
     return _of(requeue({scene.task: 7}, operator(), using=USING), scene.task)
 
 
+def cancel_moved_on(scene: Scene) -> str:
+    return _of(cancel_by_operator({scene.task: 7}, operator(), using=USING), scene.task)
+
+
+def run_now_seen(scene: Scene, generation: int = 1) -> str:
+    return _of(run_now({scene.task: generation}, operator(), using=USING), scene.task)
+
+
+def move_away(scene: Scene) -> str:
+    Queue.objects.create(tenant="default", namespace="default", name="other")
+    return _of(move({scene.task: 1}, operator(), queue="other", using=USING), scene.task)
+
+
+def prioritize(scene: Scene) -> str:
+    return _of(set_priority({scene.task: 1}, operator(), priority=9, using=USING), scene.task)
+
+
 MOVES: dict[str, Move] = {
     "submit, same key": submit_again,
     "acquire": acquire,
@@ -153,10 +171,15 @@ MOVES: dict[str, Move] = {
     "release": lambda scene: scene.worker.release(scene.owner)[0].status,
     "expire": expire_all,
     "cancel": lambda scene: cancel([scene.task], using=USING)[scene.task],
+    "cancel, other revision": cancel_moved_on,
     "requeue": requeue_seen,
     "requeue, other revision": requeue_moved_on,
     "copy": copy,
     "republish": lambda scene: _of(republish([scene.task], operator(), using=USING), scene.task),
+    "run now": run_now_seen,
+    "run now, other generation": lambda scene: run_now_seen(scene, 7),
+    "move to another queue": move_away,
+    "set priority": prioritize,
     "force-expire": lambda scene: _of(force_expire({scene.task: 1}, operator(), using=USING), scene.task),
     "force-expire, other attempt": lambda scene: _of(
         force_expire({scene.task: 7}, operator(), using=USING), scene.task

@@ -10,7 +10,15 @@ from django.contrib.postgres.operations import (
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.operations import AddConstraint, AddField, AddIndex, AlterField, CreateModel, RunSQL
+from django.db.migrations.operations import (
+    AddConstraint,
+    AddField,
+    AddIndex,
+    AlterField,
+    AlterModelOptions,
+    CreateModel,
+    RunSQL,
+)
 from django.db.migrations.operations.base import Operation
 from django.db.models import NOT_PROVIDED, CharField, Field
 
@@ -46,6 +54,9 @@ def takes_no_long_lock(operation: Operation) -> bool:
     """Whether it changes the catalogue alone, or builds beside the running work."""
     match operation:
         case AddIndexConcurrently() | RemoveIndexConcurrently() | AddConstraintNotValid() | ValidateConstraint():
+            return True
+        case AlterModelOptions():
+            # Names and permissions: the tables know nothing of them.
             return True
         case CreateModel(fields=fields):
             return all(locks_nobody(field) for _, field in fields)

@@ -10,6 +10,7 @@ from ledgence.conf import get_settings
 from ledgence.housekeeping import Housekeeping, record_turn
 from ledgence.management.logs import show_logs
 from ledgence.operations.expire import expire
+from ledgence.operators_work import OperatorsWork
 from ledgence.rollups import rollups
 from ledgence_worker.errors import Busy, InvalidInput
 from ledgence_worker.health import HealthServer
@@ -18,10 +19,13 @@ from ledgence_worker.stopping import ExitCode
 
 
 class Command(BaseCommand):
-    help = "End expired leases, so that their tasks run again: for ever, or --once. Workers with a database do it too."
+    help = (
+        "Keep house: end expired leases, so that their tasks run again, resume queues whose pause is over, and apply "
+        "operator actions. For ever, or --once. Workers with a database do it too."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--once", action="store_true", help="End what has expired by now, and exit.")
+        parser.add_argument("--once", action="store_true", help="Do what is due by now, and exit.")
         parser.add_argument("--health-port", type=int, default=None, metavar="P", help="serve /health on loopback")
 
     def handle(self, **options: Any) -> None:
@@ -32,6 +36,9 @@ class Command(BaseCommand):
                 self.stdout.write(f"expired={expire(using=using)}")
                 record_turn(using=using)
                 rollups(using).write(unfinished=True)
+                left = OperatorsWork(using)
+                while left.turn():
+                    pass
             except Busy as error:
                 raise CommandError(str(error)) from error
             return

@@ -11,6 +11,7 @@ from ledgence.operations.authorize import authorize
 from ledgence.operations.cancel import cancel
 from ledgence.operations.claim import claim
 from ledgence.operations.operate import force_expire, requeue
+from ledgence.operations.reschedule import set_priority
 from ledgence.operations.settle import settle
 from ledgence_worker.claims import Claim, Dispatch
 from ledgence_worker.protocol import Assignment, Outcome
@@ -58,6 +59,9 @@ class Scene:
     def force_expire(self, order: Sequence[int]) -> Any:
         return force_expire({self.tasks[place]: 1 for place in order}, operator(), using=USING)
 
+    def set_priority(self, order: Sequence[int]) -> Any:
+        return set_priority({self.tasks[place]: 1 for place in order}, operator(), priority=order[0] + 1, using=USING)
+
     def requeue(self, order: Sequence[int]) -> Any:
         return requeue({self.tasks[place]: 1 for place in order}, operator(), using=USING)
 
@@ -72,6 +76,7 @@ class Scene:
         ("cancel", "ledgence_deliveryintent", False, False),
         ("claim", "ledgence_deliveryintent", False, False),
         ("requeue", "ledgence_task", True, True),
+        ("set_priority", "ledgence_deliveryintent", False, False),
     ],
 )
 def test_opposite_orders_end_without_a_deadlock(settings, name, table, held, ended):

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
-from ledgence.models import DeliveryEvent, DeliveryIntent, OperatorAction, OperatorActionTarget, Queue, Task
+from ledgence.models import DeliveryEvent, DeliveryIntent, Lease, OperatorAction, OperatorActionTarget, Queue, Task
 from ledgence.operations.actions import TARGETS_MAX
 from ledgence.operations.cancel import cancel
 from ledgence.operations.operate import cancel_by_operator, republish, requeue, requeue_as_copy
@@ -151,6 +151,8 @@ class TestRecord:
         by = replace(operator("broken input\nfixed"), user_id=user.pk, name="ann")
         requeue({task: 1, unknown: 3}, by, using=USING)
         action = OperatorAction.objects.get()
+        assert (action.matched, action.changed, action.skipped) == (2, 1, {"not_found": 1})
+        assert (action.state, action.parameters, action.scope) == ("done", None, None)
         assert (action.pk, action.kind, action.actor_id, action.actor_name) == (by.action_id, "requeue", user.pk, "ann")
         assert (action.reason, action.acted_at) == ("broken input\nfixed", clock.now)
         assert set(action.targets.values_list("target", "expected_revision", "answer")) == {
@@ -311,6 +313,35 @@ class TestCancelByOperator:
         assert cancel_by_operator([active, over, queued, unknown], by, using=USING) == answers
         assert_audit_clean()
 
+    def test_only_the_revision_that_was_seen_is_cancelled(self, worker: Worker):
+        requeued, active = fail(worker), submit_tasks(2)
+        worker.acquire(2)
+        queued = submit_tasks(2)
+        requeue_one(requeued)
+        seen = {queued[0]: 0, queued[1]: 2, active[0]: 0, active[1]: 2, requeued: 0}
+        told = cancel_by_operator(seen, operator(), using=USING)
+        assert sorted(told.values()) == ["cancelled", "moved_on", "moved_on", "moved_on", "requested"]
+        assert told[str(requeued)] == "moved_on"
+        assert state_of(requeued) == "queued"
+        assert Lease.objects.filter(cancel_requested_at__isnull=False).count() == 1
+        assert cancel_by_operator({requeued: 2}, operator(), using=USING) == {str(requeued): "cancelled"}
+        assert_audit_clean()
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_task_that_ends_and_is_requeued_while_it_waits_is_left_alone(self):
+        worker = Worker()
+        task = submit_task()
+        assignment = worker.acquire_one()
+        with Rival() as rival:
+            with transaction.atomic():
+                worker.settle(assignment, Outcome.FAILED)
+                requeue_one(task)
+                cancelling = rival.begin(lambda: cancel_by_operator({task: 0}, operator(), using=USING))
+                rival.wait_until_blocked(cancelling)
+            assert cancelling.result(20) == {str(task): "moved_on"}
+        assert state_of(task) == "queued"
+        assert_audit_clean()
+
 
 class TestRepublish:
     def test_a_queued_task_of_an_external_queue_gets_a_new_epoch_due_now(self, clock: FrozenClock, worker: Worker):
@@ -319,10 +350,13 @@ class TestRepublish:
         before = DeliveryIntent.objects.get()
         assert before.publication_id is not None and before.next_publish_at == clock.now
         execute("update ledgence_deliveryintent set next_publish_at = clock_timestamp() + interval '1 h'")
+        # Whoever sends the old publication, and what the broker said of it, does not count for the new one.
+        DeliveryIntent.objects.update(publish_token=uuid4(), confirmed_at=clock.now)
         clock.advance(seconds=1)
         assert republish([task], operator(), using=USING) == {str(task): "republished"}
         after = DeliveryIntent.objects.get()
         assert (after.epoch, after.next_publish_at, after.generation) == (2, clock.now, 1)
+        assert (after.publish_token, after.confirmed_at) == (None, None)
         assert after.publication_id not in (None, before.publication_id)
         event = DeliveryEvent.objects.get()
         assert (event.kind, event.epoch, event.publication_id) == ("republish", 2, after.publication_id)
@@ -339,6 +373,13 @@ class TestRepublish:
         }
         assert DeliveryIntent.objects.get().publication_id is None
         assert_audit_clean()
+
+    def test_another_generation_than_the_one_that_was_seen_is_left_alone(self, worker: Worker):
+        task = submit_task()
+        worker.settle(worker.acquire_one(), Outcome.CRASHED)
+        assert republish({task: 1}, operator(), using=USING) == {str(task): "moved_on"}
+        assert DeliveryIntent.objects.get().epoch == 1
+        assert republish({task: 2}, operator(), using=USING) == {str(task): "republished"}
 
     def test_the_retry_of_an_external_queue_is_a_new_publication(self, worker: Worker):
         Queue.objects.create(tenant="default", namespace="default", name="q", mode="external", destination="there")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from ledgence.api import submit_many
+from ledgence.models import Queue
 from ledgence.new_task import NewTask
 from ledgence.operations.actions import Operator
 from ledgence.operations.authorize import authorize
@@ -13,6 +14,7 @@ from ledgence.operations.expire import expire
 from ledgence.operations.operate import force_expire, republish, requeue, requeue_as_copy
 from ledgence.operations.queues import pause
 from ledgence.operations.renew import renew
+from ledgence.operations.reschedule import move, run_now, set_priority
 from ledgence.operations.settle import release, settle
 from ledgence_worker.errors import LedgenceError
 from ledgence_worker.protocol import Outcome, Owner, Settled
@@ -43,11 +45,13 @@ RESTORE = CLEAR + "".join(f"insert into ledgence_{table} table saved_{table};" f
 RESTORE += "update ledgence_queue set paused_at = null where paused_at is not null"
 
 SNAPSHOT = """
-select t.idempotency_key, concat_ws(' ', t.outcome, 'r' || t.revision, 'asked' || (t.cancel_requested_at is not null),
+select t.idempotency_key, concat_ws(' ', t.outcome, 'r' || t.revision, 'p' || t.priority, q.name,
+    'asked' || (t.cancel_requested_at is not null),
     'intent ' || i.generation || i.cause || i.charged, 'lease ' || l.number || 'c' || l.charged, 'asked' ||
     (l.cancel_requested_at is not null), (select string_agg(concat_ws(':', a.number, a.cause, a.outcome, a.consequence,
     a.settlement is not null, a.late_outcome), ', ' order by a.number) from ledgence_attempt a where a.task_id = t.id))
 from ledgence_task t
+join ledgence_queue q on q.id = t.queue_id
 left join ledgence_deliveryintent i on i.task_id = t.id
 left join ledgence_lease l on l.task_id = t.id
 where t.idempotency_key is not null
@@ -77,6 +81,7 @@ class Scene:
 
     def __init__(self, cast: Cast, state: str) -> None:
         execute(CLEAR)
+        Queue.objects.get_or_create(tenant="default", namespace="default", name="other")
         self.cast = cast
         # Its last command, which can be repeated in every state.
         cast.owner.acquire(2)
@@ -205,6 +210,23 @@ def _republish(scene: Scene, side: int, order: Sequence[int]) -> Answers:
     return _named(republish([scene.tasks[place] for place in order], operator(), using=USING), scene)
 
 
+def _run_now(scene: Scene, side: int, order: Sequence[int]) -> Answers:
+    return _named(run_now(_queued(scene, order), operator(), using=USING), scene)
+
+
+def _move(scene: Scene, side: int, order: Sequence[int]) -> Answers:
+    return _named(move(_queued(scene, order), operator(), queue="other", using=USING), scene)
+
+
+def _set_priority(scene: Scene, side: int, order: Sequence[int]) -> Answers:
+    # Each side another one.
+    return _named(set_priority(_queued(scene, order), operator(), priority=side + 1, using=USING), scene)
+
+
+def _queued(scene: Scene, order: Sequence[int]) -> dict[UUID, int]:
+    return {scene.tasks[place]: scene.generation for place in order}
+
+
 def _submit(scene: Scene, side: int, order: Sequence[int]) -> Answers:
     """Both sides submit the same two new keys and the two old ones, each in its own order."""
     keys = ["new0", "new1"]
@@ -237,6 +259,9 @@ OPERATIONS: dict[str, Operation] = {
     "requeue_same": _requeue_same,
     "copy": _copy,
     "republish": _republish,
+    "run_now": _run_now,
+    "move": _move,
+    "set_priority": _set_priority,
     "pause": _pause,
 }
 #: These pass over rows that somebody holds instead of waiting, so they may do less than in any order of the two.

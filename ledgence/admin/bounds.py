@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from django.db import connections
 from django.db.models import F, Model, QuerySet, Subquery
 from django.db.models.lookups import Lookup
 
 from ledgence.admin.paging import CAP
+from ledgence.conf import get_settings
 from ledgence.models import Attempt, DeliveryIntent, Lease, State, Task
 
 if TYPE_CHECKING:
@@ -55,6 +57,16 @@ def among(ids: QuerySet[Any, Any], column: str = "pk") -> AnyOf:
 def newest(model: type[Model]) -> AnyOf:
     """Return the condition that a row is among the newest of its table: what columns without an index are sought in."""
     return among(model._default_manager.order_by("-pk").values("pk"))
+
+
+def count_each(*querysets: QuerySet[Any, Any], cap: int) -> list[int]:
+    """Count the rows of each queryset in one statement; cap + 1 means more than the cap."""
+    connection = connections[get_settings().database]
+    counted = [rows.order_by().values("pk")[: cap + 1].query.sql_with_params() for rows in querysets]
+    columns = [f"(select count(*) from ({statement}) counted)" for statement, _parameters in counted]  # noqa: S608 - made by the ORM
+    with connection.cursor() as cursor:
+        cursor.execute(f"select {', '.join(columns)}", [one for _, parameters in counted for one in parameters])
+        return list(cursor.fetchone())
 
 
 def narrow_tasks(tasks: QuerySet[Task], state: str | None, **condition: Any) -> QuerySet[Task]:

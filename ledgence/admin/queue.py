@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -17,6 +18,7 @@ from ledgence.admin.base import LedgerAdmin
 from ledgence.admin.display import NOTHING, badge, join, moment, span
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import find_actions
+from ledgence.admin.refresh import fragment_view
 from ledgence.conf import get_settings
 from ledgence.models import Publisher, Queue, WorkerSession
 from ledgence.status import COUNT_CAP, find_loads
@@ -44,6 +46,10 @@ class QueueAdmin(LedgerAdmin):
         (None, {"fields": ("state", ("name", "tenant", "namespace"), ("mode", "destination"))}),
         (gettext_lazy("Work"), {"fields": (("due", "oldest", "active", "later"), "served")}),
     )
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(fragment_view)
+        return [path("overview/", view, name="ledgence_queue_overview"), *super().get_urls()]
 
     def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
         return rows.filter(name=term)

@@ -54,7 +54,7 @@ CHOICES = {"queue": "default", "priority": "3"}
 
 def action_routes() -> Iterator[tuple[str, str]]:
     """Yield (model, action) of every address of the ledger's admin that is not one of admin's own pages."""
-    own = {"changelist", "add", "history", "delete", "change"}
+    own = {"changelist", "add", "history", "delete", "change", "overview"}
     for name in get_resolver("ledgence_project.urls").namespace_dict["admin"][1].reverse_dict:
         if isinstance(name, str) and name.startswith("ledgence_"):
             _, model, page = name.split("_", 2)

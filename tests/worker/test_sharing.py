@@ -51,6 +51,20 @@ def test_with_fewer_slots_than_sources_waits_are_short():
     assert one.wait_seconds(0.5) == 0.5
 
 
+def test_only_who_has_work_at_hand_lingers(monkeypatch: pytest.MonkeyPatch):
+    slots = SlotCounts(4)
+    lingers: list[float] = []
+    monkeypatch.setattr(slots, "_linger", lambda most, seconds: lingers.append(seconds))
+    alone, one_of_two = (Share(slots, sources, linger_seconds=0.5) for sources in (1, 2))
+    slots.occupy(asked=alone.reserve(), taken=0)
+    assert lingers == [0.5]
+    slots.occupy(asked=one_of_two.reserve(), taken=0)
+    assert lingers == [0.5]
+    one_of_two.note(asked=1, came=1)
+    one_of_two.reserve()
+    assert lingers == [0.5, 0.5]
+
+
 def test_nobody_waits_while_another_has_work_and_no_slot():
     slots = SlotCounts(1)
     idle = Share(slots, 2)

@@ -2,6 +2,7 @@
 
 import random
 import threading
+from typing import Any
 
 import pytest
 
@@ -118,10 +119,10 @@ def test_no_more_is_reserved_than_asked_for():
 class Waiter:
     """A thread that reserves once."""
 
-    def __init__(self, slots: SlotCounts, most: int | None = None, *, is_hungry: bool = False) -> None:
+    def __init__(self, slots: SlotCounts, most: int | None = None, **options: Any) -> None:
         self.reserved: list[int] = []
         before = len(slots._line)
-        run = lambda: self.reserved.append(slots.reserve(most, is_hungry=is_hungry))  # noqa: E731
+        run = lambda: self.reserved.append(slots.reserve(most, **options))  # noqa: E731
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         wait_for(lambda: len(slots._line) > before, "a place in the line")
@@ -162,3 +163,30 @@ def test_close_ends_every_wait():
     slots.close()
     assert [waiter.result() for waiter in waiters] == [0, 0, 0]
     assert not slots.is_wanted
+
+
+def test_the_first_free_slots_wait_a_little_for_those_that_are_occupied():
+    slots = SlotCounts(3)
+    slots.occupy(asked=slots.reserve(), taken=3)
+    lingering = Waiter(slots, 2, linger_seconds=3600)
+    slots.exchange(freed=1)
+    assert lingering.reserved == []
+    slots.exchange(freed=1)
+    assert lingering.result() == 2
+
+
+@pytest.mark.parametrize(
+    ("occupied", "most", "linger"), [(1, None, 0.001), (0, None, 3600), (1, 2, 3600)], ids=["over", "idle", "enough"]
+)
+def test_nothing_is_waited_for_that_does_not_come(occupied, most, linger):
+    slots = SlotCounts(3)
+    slots.occupy(asked=slots.reserve(), taken=occupied)
+    assert slots.reserve(most, linger_seconds=linger) == (most or 3 - occupied)
+
+
+def test_close_ends_a_linger():
+    slots = SlotCounts(2)
+    slots.occupy(asked=slots.reserve(), taken=1)
+    lingering = Waiter(slots, linger_seconds=3600)
+    slots.close()
+    assert lingering.result() == 0

@@ -13,8 +13,8 @@ from ledgence_worker.patience import is_to_be_told
 
 logger = logging.getLogger("ledgence_worker.acknowledger")
 
-#: How long the first receipt waits for others.
-LINGER_SECONDS: Final = 0.005
+#: How long the first receipt waits for others: a request costs as much for one as for ten, and nobody waits for it.
+LINGER_SECONDS: Final = 0.1
 #: More receipts are not kept while the broker does not take them: the oldest go first, whose messages come again.
 KEPT_MAX: Final = 10_000
 

@@ -17,18 +17,23 @@ SHARED_MOST: Final = 32
 class Share:
     """One source's share of the slots. Belongs to the source's thread."""
 
-    def __init__(self, slots: SlotCounts, sources: int, *, most: int | None = None) -> None:
+    def __init__(
+        self, slots: SlotCounts, sources: int, *, most: int | None = None, linger_seconds: float = 0.0
+    ) -> None:
         self._slots = slots
         self._is_alone = sources == 1
         self._is_scarce = sources > slots.count
         self._most = most if self._is_alone else min(most or SHARED_MOST, SHARED_MOST)
+        self._linger_seconds = linger_seconds
         self._is_filled = False
 
     def reserve(self) -> int:
         """Wait for free slots and reserve what one request may ask for; return how many, 0 at the end."""
         if self._is_alone:
-            return self._slots.reserve(self._most)
-        return self._slots.reserve(self._most if self._is_filled else 1, is_hungry=self._is_filled)
+            return self._slots.reserve(self._most, linger_seconds=self._linger_seconds)
+        if not self._is_filled:
+            return self._slots.reserve(1)
+        return self._slots.reserve(self._most, is_hungry=True, linger_seconds=self._linger_seconds)
 
     def wait_seconds(self, longest: float) -> float:
         """Return how long a request for the reserved slots may wait for work."""

@@ -1,6 +1,7 @@
 """The counts of slots: where each of the N places for an attempt is, and never more than N."""
 
 import threading
+import time
 from collections import deque
 
 
@@ -48,10 +49,11 @@ class SlotCounts:
         """Whether somebody with work at hand waits for a slot."""
         return self._hungry > 0
 
-    def reserve(self, most: int | None = None, *, is_hungry: bool = False) -> int:
+    def reserve(self, most: int | None = None, *, is_hungry: bool = False, linger_seconds: float = 0.0) -> int:
         """Wait in turn for free slots, reserve all of them, or at most ``most``, and return how many; 0 once closed.
 
-        ``is_hungry``: there is work at hand for them.
+        ``is_hungry``: there is work at hand for them. ``linger_seconds``: how long the first free ones wait for others
+        that are occupied, where one request could have more.
         """
         place = object()
         with self._changed:
@@ -59,6 +61,8 @@ class SlotCounts:
             self._hungry += is_hungry
             while not self._is_closed and not (self._free and self._line[0] is place):
                 self._changed.wait()
+            if linger_seconds:
+                self._linger(most or self.count, linger_seconds)
             self._line.remove(place)
             self._hungry -= is_hungry
             if self._is_closed:
@@ -68,6 +72,13 @@ class SlotCounts:
             if self._free and self._line:
                 self._changed.notify_all()
             return reserved
+
+    def _linger(self, most: int, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while self._free < most and self._occupied and not self._is_closed:
+            if (left := until - time.monotonic()) <= 0:
+                return
+            self._changed.wait(left)
 
     def occupy(self, *, asked: int, taken: int) -> None:
         """End a request for ``asked`` slots: ``taken`` are occupied now, the others free again."""

@@ -16,8 +16,8 @@ from ledgence_worker.sharing import Share
 
 logger = logging.getLogger("ledgence_worker.receiver")
 
-#: How long free slots wait for occupied ones, so that one request fills them together: it costs as much for one message as
-#: for ten. With short tasks on 16 slots that takes a third off what each costs worker and broker.
+#: How long free slots wait for occupied ones, so that one request fills them together: it costs as much for one message
+#: as for ten. With short tasks on 16 slots that takes a third off what each costs worker and broker.
 LINGER_SECONDS: Final = 0.01
 #: How long a receive may take beside its wait before people should know.
 SILENCE_SECONDS: Final = 30.0

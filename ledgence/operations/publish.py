@@ -102,12 +102,12 @@ class Publications:
 
         def fetch() -> list[LeasedPublication]:
             answer = rows()
-            looked_at = answer[0][0]
-            found = [row[1:] for row in answer if row[1] is not None]
-            self._mark = found[-1][3] if len(found) == limit else looked_at - LATE
+            looked_at, last_due_at = answer[0][:2]
+            found = [row[2:] for row in answer if row[2] is not None]
+            self._mark = last_due_at if len(found) == limit else looked_at - LATE
             return [
                 LeasedPublication(task_id=task, generation=generation, publication_id=publication, token=token)
-                for task, generation, publication, _ in found
+                for task, generation, publication in found
             ]
 
         return fetch
@@ -126,6 +126,9 @@ class Publications:
 def _send_results(results: Sequence[SendResult], *, using: str) -> Callable[[], list[SendResult]]:
     if not results:
         return list
+    # What was leased again since says nothing of the lease before.
+    by_task = {result.leased.task_id: result for result in results}
+    results = list(by_task.values())
     rows = sql.send(
         "record_publications",
         using,
@@ -137,5 +140,4 @@ def _send_results(results: Sequence[SendResult], *, using: str) -> Callable[[], 
             "details": [storable(result.detail)[:DETAIL_CHARACTERS] for result in results],
         },
     )
-    by_lease = {(result.leased.task_id, result.leased.token): result for result in results}
-    return lambda: [by_lease[task, token] for task, token in rows()]
+    return lambda: [by_task[task] for (task,) in rows()]

@@ -5,9 +5,10 @@
 -- while the queue is paused, or routed elsewhere than to where the publisher sends.
 -- statement_timestamp() where the index is searched, as in find_due. ``since``: where the live head began; what lies before
 -- it are dead rows, which an old snapshot keeps, and what came late: the caller looks from the start once a second.
--- The first column is when it looked; a row without a task says that nothing was due.
+-- The first columns are when it looked, and when the last one of these was due; a row without a task says that none was.
 -- Locks: the intents (no key update), skipping held ones, so it never waits. The clock is read after the locks.
--- Index: ledgence_intent_publish, and the intent's primary key. Not the ORM: lock, update and insert in one statement.
+-- Index: ledgence_intent_publish, and the intent's primary key. Rows are named as arrays, not joined: with statistics of an
+-- empty table each row of a join would be looked for in a whole index. Not the ORM: lock, update and insert in one statement.
 with held as materialized (
     select i.task_id, i.next_publish_at, i.confirmed_at is not null as is_repair, i.publish_token is not null as is_orphan
     from ledgence_queue q
@@ -27,17 +28,19 @@ leased as (
     set publish_token = %(token)s::uuid, next_publish_at = c.now + make_interval(secs => %(lease_seconds)s),
         publications = i.publications + 1, last_published_at = c.now,
         first_published_at = coalesce(i.first_published_at, c.now), confirmed_at = null,
-        epoch = i.epoch + h.is_repair::int,
-        publication_id = case when h.is_repair then gen_random_uuid() else i.publication_id end
-    from held h, clock c
-    where i.task_id = any(array[h.task_id])
-    returning i.task_id, i.generation, i.epoch, i.publication_id, h.next_publish_at as due_at, h.is_repair, h.is_orphan, c.now
+        epoch = i.epoch + (i.confirmed_at is not null)::int,
+        publication_id = case when i.confirmed_at is not null then gen_random_uuid() else i.publication_id end
+    from clock c
+    where i.task_id = any(array(select task_id from held))
+    returning i.task_id, i.generation, i.epoch, i.publication_id, c.now
 ),
 event as (
     insert into ledgence_deliveryevent (task_id, generation, kind, epoch, publication_id, happened_at)
-    select task_id, generation, case when is_repair then 'repair' else 'uncertain' end, epoch, publication_id, now
-    from leased where is_repair or is_orphan
+    select task_id, generation,
+           case when task_id = any(array(select task_id from held where is_repair)) then 'repair' else 'uncertain' end,
+           epoch, publication_id, now
+    from leased where task_id = any(array(select task_id from held where is_repair or is_orphan))
 )
-select s.looked_at, l.task_id, l.generation, l.publication_id, l.due_at
+select s.looked_at, (select max(next_publish_at) from held), l.task_id, l.generation, l.publication_id
 from (select statement_timestamp() as looked_at) s left join leased l on true
-order by l.due_at, l.task_id
+order by array_position(array(select task_id from held), l.task_id)

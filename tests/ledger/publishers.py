@@ -8,6 +8,7 @@ from ledgence.models import DeliveryEvent, DeliveryIntent
 from ledgence.operations.publish import LeasedPublication, Publications, RoutedQueue, SendResult
 from ledgence.operations.routes import QueueName, activate
 from ledgence_worker.delivery.ports import PublishStatus
+from ledgence_worker.protocol import Assignment
 from tests.ledger.actors import USING, execute, operator
 
 CONFIRMED, REFUSED = PublishStatus.CONFIRMED, PublishStatus.REFUSED
@@ -65,8 +66,8 @@ def events_of(task: UUID) -> list[tuple[str, int, UUID | None]]:
     )
 
 
-def tasks_of(leased: Iterable[LeasedPublication]) -> list[UUID]:
-    return [one.task_id for one in leased]
+def tasks_of(items: Iterable[LeasedPublication | Assignment]) -> list[UUID]:
+    return [item.task_id for item in items]
 
 
 def make_publications_due(*tasks: UUID) -> None:

@@ -21,6 +21,11 @@ def fill_due(*, like: UUID, count: int) -> None:
     _insert(DUE, {"sample": like, "count": count})
 
 
+def fill_published(*, like: UUID, count: int) -> None:
+    """Add tasks like a given one of an external queue: half confirmed and to be repaired later, half for later."""
+    _insert(PUBLISHED, {"sample": like, "count": count})
+
+
 def _insert(statement: str, parameters: dict[str, Any]) -> None:
     """Insert without the triggers of foreign keys, whose rows are the sample's."""
     execute("set session_replication_role = replica")
@@ -69,6 +74,20 @@ FUTURE = QUEUED.format(
 
 DUE = QUEUED.format(
     priority="t.priority", outcome="null::text", available_at="now() - interval '1 h' + random() * interval '1 min'"
+)
+
+PUBLISHED = f"""
+with task as ({TASKS})
+insert into ledgence_deliveryintent (task_id, generation, cause, charged, queue_id, program_id, priority, available_at,
+                                     publication_id, next_publish_at, publications, confirmed_at)
+select id, 1, 'submitted', 0, queue_id, program_id, priority,
+       case when is_confirmed then now() - interval '1 h' else later end,
+       gen_random_uuid(), later, is_confirmed::int, case when is_confirmed then now() end
+from (
+    select *, random() < 0.5 as is_confirmed, now() + interval '1 h' + random() * interval '1 h' as later from task
+) t
+""".format(  # noqa: S608
+    priority="t.priority", outcome="null::text"
 )
 
 LEASED = f"""

@@ -36,6 +36,7 @@ INDEXES = {
     "find_keys": {"ledgence_task_key"},
     "find_live_leases": {"ledgence_lease_pkey"},
     "is_drained": {"ledgence_intent_due"},
+    "lock_dispatches": {"ledgence_deliveryintent_pkey"},
     "lock_expired_leases": {"ledgence_lease_expiry"},
     "lock_intents": {"ledgence_deliveryintent_pkey"},
     "lock_leases": {"ledgence_lease_pkey"},

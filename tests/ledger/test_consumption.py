@@ -10,17 +10,18 @@ from django.utils import timezone
 from ledgence.models import Attempt, DeliveryIntent, QuarantinedMessage, Queue, WorkerSession
 from ledgence.operations.cancel import cancel
 from ledgence.operations.queues import pause, resume
+from ledgence.operations.reschedule import move
 from ledgence.operations.routes import give_back
 from ledgence.service import DatabaseTaskService
-from ledgence.testing.delivery import Faults
+from ledgence.testing.delivery import Faults, MemoryBroker
 from ledgence_worker.protocol import Outcome
 from ledgence_worker.task_service import TaskService
 from tests.faults.waiting import wait_until
 from tests.ledger.actors import USING, Worker, make_due, operator, outcomes_of, state_of, submit_task, submit_tasks
 from tests.ledger.consuming import Consumption
-from tests.ledger.publishers import events_of, make_publications_due
+from tests.ledger.publishers import events_of, make_publications_due, route
 from tests.worker.fakes import end_of, make_assignment, succeed
-from tests.worker.routed import QUEUE, body_of, make_route
+from tests.worker.routed import QUEUE, SpyQueue, body_of, make_route
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -255,6 +256,17 @@ def test_a_queue_that_is_given_back_meanwhile_is_consumed_to_its_end(scene: Cons
     give_back(scene.queue.id, operator(), using=USING)
     assert scene.run(lambda: scene.await_end(*tasks)) == 0
     assert scene.left == 0
+
+
+def test_work_that_was_moved_to_another_queue_of_the_worker_runs_by_the_old_message(scene: Consumption):
+    tasks = scene.submit(3)
+    with scene.publishing():
+        scene.await_messages(3)
+    route("near", "near")
+    scene.routes.append(make_route(SpyQueue(MemoryBroker(address="near")), queue="near"))
+    move(tasks, operator(), queue="near", using=USING)
+    assert scene.run(lambda: scene.await_end(*tasks), queues=(QUEUE, "near")) == 0
+    assert (len(set(scene.pool.started)), Attempt.objects.count(), scene.left) == (3, 3, 0)
 
 
 def test_a_program_that_the_worker_does_not_know_is_left_to_others(scene: Consumption):

@@ -90,7 +90,7 @@ def claimed(*assignments, **changes) -> Claimed:
 def test_answers_that_match_in_any_order_are_believed():
     over = ClaimAnswer(task_id=WORK[2].task_id, generation=1, status=ClaimStatus.TERMINAL_OR_SUPERSEDED)
     whole = claimed(*WORK[:2])
-    check_answers(replace(whole, answers=(over, *whole.answers)), list(map(dispatch, WORK)), SESSION, QUEUE)
+    check_answers(replace(whole, answers=(over, *whole.answers)), list(map(dispatch, WORK)), SESSION)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,6 @@ def test_answers_that_match_in_any_order_are_believed():
         claimed(*WORK[:2], assignments=(WORK[0], WORK[0])),
         claimed(*WORK[:2], assignments=tuple(WORK)),
         claimed(*WORK[:2], assignments=(WORK[0], replace(WORK[1], number=2))),
-        claimed(*WORK[:2], assignments=(WORK[0], replace(WORK[1], queue="near"))),
         claimed(*WORK[:2], assignments=(WORK[0], replace(WORK[1], tenant="other"))),
         claimed(*WORK[:2], assignments=(WORK[0], replace(WORK[1], namespace="other"))),
     ],
@@ -117,11 +116,10 @@ def test_answers_that_match_in_any_order_are_believed():
         "assignment twice",
         "assignment of another",
         "another number",
-        "another queue",
         "another tenant",
         "another namespace",
     ],
 )
 def test_answers_that_do_not_match_are_not_believed(answer):
     with pytest.raises(Mismatch):
-        check_answers(answer, list(map(dispatch, WORK[:2])), SESSION, QUEUE)
+        check_answers(answer, list(map(dispatch, WORK[:2])), SESSION)

@@ -93,7 +93,7 @@ class Claimer:
         except LedgenceError:
             self._queue.give_back(messages)
             raise
-        check_answers(reply.answer, dispatches, self._shared.session, self._queue.name)
+        check_answers(reply.answer, dispatches, self._shared.session)
         self._shared.slots.occupy(asked=len(messages), taken=len(reply.answer.assignments))
         admit(reply, self._shared)
         unknown = _not_found(reply.answer)

@@ -56,8 +56,11 @@ def refuse(message: Message, reason: str, detail: str) -> Refusal:
     return Refusal(message=message, record=record)
 
 
-def check_answers(claimed: Claimed, dispatches: Sequence[Dispatch], session: Session, queue: str) -> None:
-    """Check that exactly these dispatches are answered, and exactly what was claimed is assigned. Raises Mismatch."""
+def check_answers(claimed: Claimed, dispatches: Sequence[Dispatch], session: Session) -> None:
+    """Check that exactly these dispatches are answered, and exactly what was claimed is assigned. Raises Mismatch.
+
+    The work may wait in another queue by now that the session serves as well: an operator may have moved it.
+    """
     answered = [Dispatch(task_id=answer.task_id, generation=answer.generation) for answer in claimed.answers]
     if len(answered) != len(dispatches) or set(answered) != set(dispatches):
         raise Mismatch(f"claimed {len(dispatches)} dispatches, and {len(answered)} answers came, of others.")
@@ -65,10 +68,10 @@ def check_answers(claimed: Claimed, dispatches: Sequence[Dispatch], session: Ses
     assigned = [(assignment.task_id, assignment.number) for assignment in claimed.assignments]
     if len(assigned) != len(due) or set(assigned) != due:
         raise Mismatch(f"{len(due)} dispatches are answered claimed, and {len(assigned)} attempts assigned, of others.")
-    scope = (session.tenant, session.namespace, queue)
+    scope = (session.tenant, session.namespace)
     for assignment in claimed.assignments:
-        if (assignment.tenant, assignment.namespace, assignment.queue) != scope:
-            raise Mismatch(f"attempt {assignment.task_id}.{assignment.number} is not of queue {'/'.join(scope)}.")
+        if (assignment.tenant, assignment.namespace) != scope:
+            raise Mismatch(f"attempt {assignment.task_id}.{assignment.number} is not of {'/'.join(scope)}.")
 
 
 def _name_of(message: Message) -> str:

@@ -36,9 +36,9 @@ def move(tasks: Seen[UUID], operator: Operator, *, queue: str, using: str) -> An
     """Let queued tasks wait in another queue, which exists in the tenant and namespace of each.
 
     Time and priority stay. Into an external queue it is a new publication, out of one the old messages are void: who
-    claims one is told that it is superseded, or gets the work if it serves the other queue too. ``tasks`` maps id to the generation that the operator saw. Answers: moved,
-    already (it waits there), no_such_queue, moved_on (another generation) or not_queued. Raises InvalidInput for a name
-    that no queue can have.
+    claims one is told that it is superseded, or gets the work if it serves the other queue too. ``tasks`` maps id to
+    the generation that the operator saw. Answers: moved, already (it waits there), no_such_queue, moved_on (another
+    generation) or not_queued. Raises InvalidInput for a name that no queue can have.
     """
     check_queue(queue=queue)
     decide = partial(move_held, tasks, queue=queue, using=using)

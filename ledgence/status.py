@@ -44,6 +44,7 @@ class QueueStatus:
     mode: str
     destination: str | None
     paused_at: datetime | None
+    paused_until: datetime | None
     paused_by: str
     pause_reason: str
     due: int
@@ -64,6 +65,7 @@ def find_queues(*, using: str) -> list[QueueStatus]:
             mode=queue.mode,
             destination=queue.destination,
             paused_at=queue.paused_at,
+            paused_until=queue.paused_until,
             paused_by=queue.paused_by,
             pause_reason=queue.pause_reason,
             **asdict(loads[queue.pk]),
@@ -89,6 +91,8 @@ class OpenSession:
     exclude_queues: Sequence[str]
     opened_at: datetime
     expires_at: datetime
+    #: Since when it takes no more work. None: nobody asked it to drain.
+    drain_requested_at: datetime | None
     #: Since it was last heard of; None: it was opened before that was written down.
     heard_seconds: float | None
     #: The program of each lease that it holds.
@@ -104,6 +108,10 @@ class OpenSession:
     def is_silent(self) -> bool:
         """Whether its worker should have been heard of: it died, hangs, or cannot reach the task service."""
         return self.heard_seconds is not None and self.heard_seconds >= silent_after().total_seconds()
+
+    @property
+    def is_draining(self) -> bool:
+        return self.drain_requested_at is not None
 
     @property
     def free(self) -> int:

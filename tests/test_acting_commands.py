@@ -4,16 +4,16 @@ import io
 import json
 import os
 import pwd
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from ledgence.admin.forms import REASON_LENGTHS as PAGES_REASON_LENGTHS
-from ledgence.management.acting import REASON_LENGTHS, UNCOUNTED_MAX
 from ledgence.management.operating import OperatingCode
 from ledgence.models import OperatorAction, Queue, Task
+from ledgence.operations.actions import TYPED_ABOVE
 from ledgence.operations.cancel import cancel
 from ledgence_worker.protocol import Outcome
 from tests.ledger.actors import USING, Worker, attempts_of, state_of, submit_task, submit_tasks
@@ -97,7 +97,7 @@ def test_requeue_makes_tasks_ready_and_tells_what_was_skipped_and_why(
 def test_json_has_the_answers_the_counts_and_the_record(act: Acting, failed: UUID) -> None:
     told = act.told("requeue", str(failed), *REASON)
     [action] = OperatorAction.objects.all()
-    assert told == {"actions": [str(action.pk)], "changed": 1, "skipped": {}, "answers": {str(failed): "requeued"}}
+    assert told == {"action": str(action.pk), "changed": 1, "skipped": {}, "answers": {str(failed): "requeued"}}
     assert (act.code, act.err) == (OperatingCode.DONE, "")
 
 
@@ -120,12 +120,12 @@ def test_cancel_ends_queued_tasks_and_asks_active_ones_to_stop(act: Acting, work
     active, queued = submit_task(priority=1), submit_task()
     worker.acquire_one()
     assert act.told("cancel", str(active), str(queued), *REASON) == {
-        "actions": [str(OperatorAction.objects.get().pk)],
+        "action": str(OperatorAction.objects.get().pk),
         "changed": 2,
         "skipped": {},
         "answers": {str(active): "requested", str(queued): "cancelled"},
     }
-    assert act.told("cancel", str(queued), *REASON)["skipped"] == {"terminal": 1}
+    assert act.told("cancel", str(queued), AN_ID, *REASON)["skipped"] == {"terminal": 1, "not_found": 1}
     assert act.code == OperatingCode.SKIPPED
 
 
@@ -169,6 +169,16 @@ def test_a_queue_of_another_scope_is_named_with_it(act: Acting) -> None:
     assert act("pause", "mail", "--tenant", "acme", "--namespace", "eu", *REASON) == "mail  paused\n"
 
 
+def test_a_pause_may_have_an_end(act: Acting) -> None:
+    submit_task(queue="mail")
+    act("pause", "mail", "--until", "2999-01-02T03:04:05", *REASON)
+    assert (act.code, "has no time zone" in act.err) == (OperatingCode.USAGE, True)
+    act("pause", "mail", "--until", "2000-01-02T03:04:05Z", *REASON)
+    assert (act.code, "is over" in act.err) == (OperatingCode.REFUSED, True)
+    assert act("pause", "mail", "--until", "2999-01-02T03:04:05+01:00", *REASON) == "mail  paused\n"
+    assert Queue.objects.get(name="mail").paused_until == datetime(2999, 1, 2, 2, 4, 5, tzinfo=UTC)
+
+
 def test_one_unknown_queue_leaves_all_as_they_are(act: Acting) -> None:
     submit_task(queue="mail")
     act("pause", "mail", "mial", *REASON)
@@ -176,8 +186,7 @@ def test_one_unknown_queue_leaves_all_as_they_are(act: Acting) -> None:
     assert (Queue.objects.exclude(paused_at=None).count(), records()) == (0, [])
 
 
-def test_the_pages_ask_for_the_same_reason(act: Acting) -> None:
-    assert REASON_LENGTHS == PAGES_REASON_LENGTHS
+def test_a_reason_is_required_and_says_something(act: Acting) -> None:
     task = str(submit_task())
     for reason in ("", "  ab  ", "x" * 1001):
         act("cancel", task, "--reason", reason)
@@ -189,11 +198,11 @@ def test_the_pages_ask_for_the_same_reason(act: Acting) -> None:
 
 
 def test_many_rows_need_their_number(act: Acting) -> None:
-    tasks = [str(task) for task in submit_tasks(UNCOUNTED_MAX + 1)]
+    tasks = [str(task) for task in submit_tasks(TYPED_ABOVE + 1)]
     act("cancel", *tasks, *REASON)
     assert (act.code, act.err) == (
         OperatingCode.USAGE,
-        "101 rows are named. Add --count 101 if you mean them; nothing was changed.",
+        "101 rows are named. Add --count 101 if you mean them all.",
     )
     act("cancel", *tasks, "--count", "100", *REASON)
     assert (act.code, act.err) == (OperatingCode.USAGE, "101 rows are named, not 100; nothing was changed.")

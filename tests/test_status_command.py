@@ -85,6 +85,8 @@ def test_workers_are_told_with_what_they_run(command: Terminal) -> None:
     assert known[str(worker.session_id)]["running"] == [f"{PROGRAM} 1"]
     assert known[str(worker.session_id)]["is_silent"] is False
     assert "serves" not in known[str(worker.session_id)]
+    execute("update ledgence_workersession set drain_requested_at = now()")
+    assert sorted(row[1] for row in rows(command(), "WORKER")) == ["draining", "silent"]
 
 
 def test_publishers_are_told_with_what_fails(command: Terminal) -> None:

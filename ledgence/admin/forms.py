@@ -11,11 +11,9 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.conf import get_settings
 from ledgence.models import Queue
+from ledgence.operations.actions import REASON_LENGTHS, TYPED_ABOVE
 from ledgence_worker.limits import PRIORITY_MAX, PRIORITY_MIN
 
-REASON_LENGTHS = (5, 1000)
-#: Of more rows than these the operator types the number, so that nobody acts on thousands by a slip.
-TYPED_ABOVE = 100
 #: How many queues the field for one suggests; any other can be typed.
 QUEUES_SUGGESTED = 100
 

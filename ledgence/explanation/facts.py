@@ -37,6 +37,7 @@ class QueueFacts:
     mode: str
     destination: str | None
     paused_at: datetime | None
+    paused_until: datetime | None
     paused_by: str
     pause_reason: str
 
@@ -179,3 +180,8 @@ class Facts:
     def able_and_heard(self) -> list[OpenSession]:
         """Those of them whose workers are alive."""
         return [session for session in self.able if not session.is_silent]
+
+    @property
+    def taking(self) -> list[OpenSession]:
+        """Those of these that take work: nobody has asked them to drain."""
+        return [session for session in self.able_and_heard if not session.is_draining]

@@ -47,12 +47,11 @@ def _with_takers(facts: Facts, *, using: str) -> Facts:
         tenant=task.tenant, namespace=task.namespace, queue=queue.name, program=program.name, version=program.version
     )
     facts = replace(facts, sessions=find_open_sessions(wanted, using=using))
-    able = facts.able_and_heard
-    if not able or not facts.is_due:
+    if not facts.taking or not facts.is_due:
         return facts
     facts = replace(facts, ahead=_count_ahead(facts, intent, using=using))
     is_late = facts.at - intent.available_at > UNTAKEN_AFTER
-    if is_late and facts.ahead == 0 and not queue.is_external and any(session.free for session in able):
+    if is_late and facts.ahead == 0 and not queue.is_external and any(session.free for session in facts.taking):
         return replace(facts, old_snapshot=next(iter(old_snapshots(using)), None))
     return facts
 

@@ -22,6 +22,7 @@ class Code(StrEnum):
     NO_SESSION = "no_session"
     NO_PROGRAM = "no_program"
     ALL_SILENT = "all_silent"
+    ALL_DRAINING = "all_draining"
     ALL_BUSY = "all_busy"
     AHEAD = "ahead"
     READY = "ready"

@@ -34,7 +34,7 @@ def _time(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
     if not facts.is_due:
         text = _("It is not due: attempt %(number)d may start in %(time)s, at %(at)s.") % words
         target = Target(kind=Kind.INTENT, id=str(facts.task.id), label=_("delivery intent"))
-        yield Line(code=Code.NOT_DUE, is_blocking=True, text=text, advice=_("Wait."), target=target)
+        yield Line(code=Code.NOT_DUE, is_blocking=True, text=text, advice=_("Wait, or run it now."), target=target)
     last = facts.attempt
     if last is None or last.finished_at is None:
         return
@@ -69,6 +69,12 @@ def _pause(facts: Facts) -> Iterator[Line]:
         "reason": queue.pause_reason,
     }
     advice = _("Ask them, or resume the queue when the reason is gone.")
+    if queue.paused_until is not None:
+        advice = _("Housekeeping resumes it in %(time)s, at %(at)s; or resume it before, when the reason is gone.")
+        words = {"time": span(queue.paused_until - facts.at), "at": clock_time(queue.paused_until)}
+        if queue.paused_until <= facts.at:
+            advice = _("Its pause is over since %(time)s: see that somebody keeps house, or resume it.")
+        advice %= words
     yield Line(code=Code.PAUSED, is_blocking=True, text=text, advice=advice, target=queue_target(facts))
 
 
@@ -86,7 +92,7 @@ def _order(facts: Facts) -> Iterator[Line]:
 
 
 def _readiness(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
-    free = sum(session.free for session in facts.able_and_heard)
+    free = sum(session.free for session in facts.taking)
     waited = facts.at - intent.available_at
     words = {"count": free, "time": span(waited)}
     if waited <= UNTAKEN_AFTER:

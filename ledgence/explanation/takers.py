@@ -23,7 +23,9 @@ def explain_takers(facts: Facts) -> Iterator[Line]:
         yield _no_program(facts, serving)
     elif not facts.able_and_heard:
         yield _all_silent(facts)
-    elif not any(session.free for session in facts.able_and_heard):
+    elif not facts.taking:
+        yield _all_draining(facts)
+    elif not any(session.free for session in facts.taking):
         yield _all_busy(facts)
 
 
@@ -84,8 +86,21 @@ def _silence(seconds: float | None) -> str:
     return _("unheard of for %(seconds).0f s") % {"seconds": seconds or 0}
 
 
+def _all_draining(facts: Facts) -> Line:
+    count = len(facts.able_and_heard)
+    text = ngettext(
+        "%(count)d worker session could run it and drains: it takes no more work.",
+        "%(count)d worker sessions could run it, and all drain: they take no more work.",
+        count,
+    )
+    advice = _("Somebody asked them to. Start others, or wait for those that take their place.")
+    return Line(
+        code=Code.ALL_DRAINING, is_blocking=True, text=text % {"count": count}, advice=advice, target=sessions_target()
+    )
+
+
 def _all_busy(facts: Facts) -> Line:
-    able = facts.able_and_heard
+    able = facts.taking
     slots = sum(session.concurrency for session in able)
     programs = Counter(program for session in able for program in session.running)
     running = ", ".join(f"{count} × {program}" for program, count in programs.most_common(NAMED))

@@ -14,6 +14,10 @@ from ledgence_worker.errors import Conflict, InvalidInput
 
 # How many rows one action may name; more are acted on in several actions.
 TARGETS_MAX = 1000
+#: How many characters of a reason the pages and the commands ask for, at least and at most.
+REASON_LENGTHS = (5, 1000)
+#: Of more rows than these they ask for the number, so that nobody acts on thousands by a slip.
+TYPED_ABOVE = 100
 # How many characters of an operator's name are kept.
 NAME_MAX = 255
 
@@ -26,6 +30,7 @@ UNCHANGED = frozenset(
         "not_active",
         "not_found",
         "not_queued",
+        "not_reached",
         "not_terminal",
         "refused",
         "succeeded",

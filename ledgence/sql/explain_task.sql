@@ -8,7 +8,7 @@
 -- Not the ORM: several probes in one snapshot, or a task that moves between them would seem to be nowhere.
 select statement_timestamp(),
        t.id, t.tenant, t.namespace, t.outcome, t.finished_at, t.revision, y.max_attempts, y.timeout_seconds,
-       q.id, q.name, q.mode, q.destination, q.paused_at, q.paused_by, q.pause_reason,
+       q.id, q.name, q.mode, q.destination, q.paused_at, q.paused_until, q.paused_by, q.pause_reason,
        p.id, p.name, p.version,
        i.generation, i.cause, i.charged, i.priority, i.available_at, i.epoch, i.publications, i.first_published_at,
        i.last_published_at, i.next_publish_at, i.publish_token is not null, i.confirmed_at, i.refusals,

@@ -25,7 +25,7 @@ session as materialized (
       and (%(namespace)s::text is null or s.namespace = %(namespace)s::text)
 )
 select s.id, s.tenant, s.namespace, s.name, s.host, s.pid, s.version, s.concurrency, s.queues, s.exclude_queues,
-       s.opened_at, s.expires_at,
+       s.opened_at, s.expires_at, s.drain_requested_at,
        extract(epoch from statement_timestamp() - s.extended_at)::float8,
        coalesce(h.running, '{}'), coalesce(h.live, 0), s.serves, s.versions
 from session s

@@ -15,8 +15,9 @@ from django.db import connection
 import ledgence
 from ledgence.explanation import Code
 from ledgence.explanation.facts import UNTAKEN_AFTER
-from ledgence.management.acting import REASON_LENGTHS, UNCOUNTED_MAX, ActingCommand
+from ledgence.management.acting import ActingCommand
 from ledgence.management.operating import OperatingCode
+from ledgence.operations.actions import REASON_LENGTHS, TYPED_ABOVE
 from ledgence.status import COUNT_CAP
 from ledgence_project.demo.benchmark import Figures
 from ledgence_project.demo.remote import RemoteFigures
@@ -38,7 +39,7 @@ def test_every_exit_code_of_an_operators_command_stands_there() -> None:
     rows = table(PAGE, "Exit code of these")
     assert {row["Name"]: int(row["Exit code of these"]) for row in rows} == OperatingCode.__members__
     low, high = REASON_LENGTHS
-    assert f"in {low} to {high:,} characters; above {UNCOUNTED_MAX} rows" in PAGE.read_text()
+    assert f"in {low} to {high:,} characters; above {TYPED_ABOVE} rows" in PAGE.read_text()
 
 
 def test_every_command_that_acts_stands_there() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledgence.management.acting import ActingCommand
-from ledgence.management.task_names import HELP, find_tasks
+from ledgence.management.tasks import NAMES, act_on_tasks, read_tasks
+from ledgence.models import OperatorAction
 from ledgence.operations import operate
 from ledgence.operations.actions import Answers, Operator
 
@@ -15,13 +16,8 @@ class Command(ActingCommand):
         "whatever its program does."
     )
     metavar = "TASK"
-    names_help = HELP
-    unchanged = frozenset({"terminal", "not_found"})
+    names_help = NAMES
 
-    def find(self, names: Sequence[str], options: Mapping[str, Any], *, using: str) -> dict[str, Any]:
-        return find_tasks(names, using=using)
-
-    def perform(
-        self, targets: Mapping[str, Any], operator: Operator, options: Mapping[str, Any], *, using: str
-    ) -> Answers:
-        return operate.cancel_by_operator([task for task, _ in targets.values()], operator, using=using)
+    def act(self, names: Sequence[str], operator: Operator, options: Mapping[str, Any], *, using: str) -> Answers:
+        tasks = read_tasks(names)
+        return act_on_tasks(tasks, OperatorAction.Kind.CANCEL, operate.cancel_by_operator, operator, using=using)

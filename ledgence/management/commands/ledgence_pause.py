@@ -1,11 +1,14 @@
 """Pausing queues as a command."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from ledgence.management.acting import ActingCommand, add_scope, find_queues
+from ledgence.management.acting import ActingCommand, wrong_usage
+from ledgence.management.queues import NAMES, act_on_queues, add_scope
 from ledgence.operations import queues
 from ledgence.operations.actions import Answers, Operator
 
@@ -13,18 +16,21 @@ from ledgence.operations.actions import Answers, Operator
 class Command(ActingCommand):
     help = "Pause queues: workers get no more work of them. Attempts that run go on; new tasks are accepted and wait."
     metavar = "QUEUE"
-    names_help = "A queue's name, or - for those on the standard input."
-    unchanged = frozenset({"already", "not_found"})
+    names_help = NAMES
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         add_scope(parser)
+        parser.add_argument(
+            "--until",
+            type=datetime.fromisoformat,
+            metavar="ISO",
+            help="When housekeeping resumes them, with its time zone. Default: when somebody does.",
+        )
 
-    def find(self, names: Sequence[str], options: Mapping[str, Any], *, using: str) -> dict[str, Any]:
-        return dict(find_queues(names, options, using=using))
-
-    def perform(
-        self, targets: Mapping[str, Any], operator: Operator, options: Mapping[str, Any], *, using: str
-    ) -> Answers:
-        answers = queues.pause([queue.pk for queue in targets.values()], operator, using=using)
-        return {name: answers[str(queue.pk)] for name, queue in targets.items()}
+    def act(self, names: Sequence[str], operator: Operator, options: Mapping[str, Any], *, using: str) -> Answers:
+        until: datetime | None = options["until"]
+        if until is not None and until.tzinfo is None:
+            raise wrong_usage(f"--until {until.isoformat()} has no time zone: add Z or +02:00. Nothing was changed.")
+        perform = partial(queues.pause, operator=operator, until=until, using=using)
+        return act_on_queues(names, options, perform, using=using)

@@ -6,9 +6,12 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from ledgence.management.acting import ActingCommand
-from ledgence.management.task_names import HELP, find_tasks
+from ledgence.management.tasks import NAMES, act_on_tasks, read_tasks
+from ledgence.models import OperatorAction
 from ledgence.operations import operate
 from ledgence.operations.actions import Answers, Operator
+
+Kind = OperatorAction.Kind
 
 
 class Command(ActingCommand):
@@ -17,8 +20,7 @@ class Command(ActingCommand):
         "an earlier attempt had may happen twice."
     )
     metavar = "TASK"
-    names_help = HELP
-    unchanged = frozenset({"moved_on", "not_terminal", "succeeded", "not_found"})
+    names_help = NAMES
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -28,12 +30,8 @@ class Command(ActingCommand):
             help="Submit a copy of each instead, linked to it, in whatever state it is; the answer is the copy's id.",
         )
 
-    def find(self, names: Sequence[str], options: Mapping[str, Any], *, using: str) -> dict[str, Any]:
-        return find_tasks(names, using=using)
-
-    def perform(
-        self, targets: Mapping[str, Any], operator: Operator, options: Mapping[str, Any], *, using: str
-    ) -> Answers:
+    def act(self, names: Sequence[str], operator: Operator, options: Mapping[str, Any], *, using: str) -> Answers:
+        tasks = read_tasks(names)
         if options["as_copy"]:
-            return operate.requeue_as_copy([task for task, _ in targets.values()], operator, using=using)
-        return operate.requeue({task: revision or 0 for task, revision in targets.values()}, operator, using=using)
+            return act_on_tasks(tasks, Kind.COPY, operate.requeue_as_copy, operator, using=using)
+        return act_on_tasks(tasks, Kind.REQUEUE, operate.requeue, operator, using=using)

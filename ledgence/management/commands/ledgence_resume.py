@@ -1,11 +1,13 @@
 """Resuming queues as a command."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from ledgence.management.acting import ActingCommand, add_scope, find_queues
+from ledgence.management.acting import ActingCommand
+from ledgence.management.queues import NAMES, act_on_queues, add_scope
 from ledgence.operations import queues
 from ledgence.operations.actions import Answers, Operator
 
@@ -13,18 +15,11 @@ from ledgence.operations.actions import Answers, Operator
 class Command(ActingCommand):
     help = "Resume queues: workers get their work again, and everything that is due may start at once."
     metavar = "QUEUE"
-    names_help = "A queue's name, or - for those on the standard input."
-    unchanged = frozenset({"already", "not_found"})
+    names_help = NAMES
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         add_scope(parser)
 
-    def find(self, names: Sequence[str], options: Mapping[str, Any], *, using: str) -> dict[str, Any]:
-        return dict(find_queues(names, options, using=using))
-
-    def perform(
-        self, targets: Mapping[str, Any], operator: Operator, options: Mapping[str, Any], *, using: str
-    ) -> Answers:
-        answers = queues.resume([queue.pk for queue in targets.values()], operator, using=using)
-        return {name: answers[str(queue.pk)] for name, queue in targets.items()}
+    def act(self, names: Sequence[str], operator: Operator, options: Mapping[str, Any], *, using: str) -> Answers:
+        return act_on_queues(names, options, partial(queues.resume, operator=operator, using=using), using=using)

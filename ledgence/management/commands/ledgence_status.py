@@ -92,9 +92,10 @@ def _lines(status: Status) -> Iterator[str]:
     yield _housekeeping(status.housekeeping_seconds)
     for queue in status.queues:
         if queue.paused_at is not None:
+            until = f" until {clock_time(queue.paused_until)}" if queue.paused_until else ""
+            since = clock_time(queue.paused_at)
             yield visible(
-                f"! Queue {queue.queue} is paused by {queue.paused_by} since {clock_time(queue.paused_at)}: "
-                f"{queue.pause_reason}"
+                f"! Queue {queue.queue} is paused by {queue.paused_by} since {since}{until}: {queue.pause_reason}"
             )
     for work in status.unserved:
         yield visible(
@@ -124,7 +125,7 @@ def _session(session: OpenSession) -> Sequence[str]:
     served = ",".join(session.queues) or "all"
     if session.exclude_queues:
         served += f" but {','.join(session.exclude_queues)}"
-    state = "silent" if session.is_silent else "live"
+    state = "silent" if session.is_silent else "draining" if session.is_draining else "live"
     slots = f"{len(session.running)} of {session.concurrency}"
     scope = (session.tenant, session.namespace)
     return (str(session), state, slots, _ago(session.heard_seconds), served, session.version, *scope)

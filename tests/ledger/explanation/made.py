@@ -41,7 +41,14 @@ def task(**changes: Any) -> TaskFacts:
 
 def queue(**changes: Any) -> QueueFacts:
     base = QueueFacts(
-        id=7, name="mail", mode="integrated", destination=None, paused_at=None, paused_by="", pause_reason=""
+        id=7,
+        name="mail",
+        mode="integrated",
+        destination=None,
+        paused_at=None,
+        paused_until=None,
+        paused_by="",
+        pause_reason="",
     )
     return replace(base, **changes)
 
@@ -83,6 +90,7 @@ def session(**changes: Any) -> OpenSession:
         exclude_queues=(),
         opened_at=ago(3600),
         expires_at=ago(-3600),
+        drain_requested_at=None,
         heard_seconds=3.0,
         running=("shop.other 1",),
         live=1,

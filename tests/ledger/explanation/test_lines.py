@@ -136,6 +136,23 @@ def test_a_paused_queue_tells_by_whom_since_when_and_why() -> None:
     assert target(known, Code.PAUSED) == ("queue", "7")
 
 
+def test_a_pause_with_an_end_tells_it() -> None:
+    def paused(seconds: float) -> str:
+        own = queue(paused_at=ago(60), paused_until=ago(seconds), paused_by="ada", pause_reason="why")
+        return said(queued(queue=own), Code.PAUSED)
+
+    assert "Housekeeping resumes it in 10 min 0 s, at 2026-05-04 12:10:00 UTC" in paused(-600)
+    assert "Its pause is over since 5.0 s: see that somebody keeps house" in paused(5)
+
+
+def test_workers_that_drain_take_nothing() -> None:
+    draining = session(drain_requested_at=ago(5))
+    assert blocking(queued(sessions=[draining, draining])) == ["all_draining"]
+    assert blocking(queued(sessions=[draining, session(heard_seconds=45.0)])) == ["all_draining"]
+    assert codes(queued(sessions=[draining, session()])) == ["ready"]
+    assert said(queued(sessions=[draining, session()]), Code.READY).startswith("It is due for 1.0 s, and 3 slots")
+
+
 def test_no_session_and_none_for_the_queue_are_told_apart() -> None:
     nobody = said(queued(sessions=[]), Code.NO_SESSION)
     assert nobody.startswith("No worker session is open that could serve queue mail.")

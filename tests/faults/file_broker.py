@@ -5,13 +5,26 @@ It is found by its entry point, as any distribution's adapter; install() makes o
 
 import fcntl
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
-from ledgence_worker.delivery.ports import AckQueue, Inspection, Publication, Published, PublishStatus
-from ledgence_worker.errors import BrokerRefused, BrokerUnavailable, InvalidInput
+from ledgence_worker.delivery.ports import (
+    Inspection,
+    Message,
+    Publication,
+    Published,
+    PublishStatus,
+    ReceiptAnswer,
+    ReceiptStatus,
+)
+from ledgence_worker.errors import BrokerRefused, BrokerUnavailable
 
+VISIBILITY_SECONDS: Final = 3.0
+POLL_SECONDS: Final = 0.02
 METADATA = "Metadata-Version: 2.1\nName: file-broker\nVersion: 1\n"
 ENTRY_POINTS = "[ledgence_worker.adapters]\nfolder = tests.faults.file_broker:FolderOptions\n"
 
@@ -33,15 +46,15 @@ class FolderOptions:
     def publisher(self) -> "FolderBroker":
         return FolderBroker(Path(self.path))
 
-    def ack_queue(self) -> AckQueue:
-        raise InvalidInput("nothing is received from a folder.")
+    def ack_queue(self) -> "FolderBroker":
+        return FolderBroker(Path(self.path))
 
 
 class FolderBroker:
-    """The queue that is the file ``taken`` of a folder.
+    """The queue that is the file ``taken`` of a folder; what is received of it stands in ``deliveries``.
 
     While there is a file ``down`` in it, nothing is answered; with ``refused``, its text is why the queue cannot be
-    used; a publication whose body holds the text of ``poison`` is refused.
+    used; a publication whose body holds the text of ``poison`` is refused; with ``deaf`` no message is removed.
     """
 
     batch_max = 10
@@ -69,8 +82,67 @@ class FolderBroker:
             for one in batch
         ]
 
+    def receive(self, count: int, wait_seconds: float) -> Sequence[Message]:
+        until = time.monotonic() + wait_seconds
+        while True:
+            self._answer()
+            with self._deliveries() as deliveries:
+                found = self._deliver(count, deliveries)
+            if found or time.monotonic() >= until:
+                return found
+            time.sleep(POLL_SECONDS)
+
+    def _deliver(self, count: int, deliveries: dict[str, Any]) -> list[Message]:
+        found: list[Message] = []
+        now = time.time()
+        for number, body in enumerate((self._text("taken") or "").splitlines()):
+            delivery = deliveries.setdefault(str(number), {"times": 0, "visible_at": 0.0, "is_removed": False})
+            if delivery["is_removed"] or delivery["visible_at"] > now or len(found) == count:
+                continue
+            delivery |= {"times": delivery["times"] + 1, "visible_at": now + VISIBILITY_SECONDS}
+            receipt = f"{number}/{delivery['times']}"
+            found.append(Message(message_id=f"message-{number}", receipt=receipt, body=body))
+        return found
+
+    def acknowledge(self, receipts: Sequence[str]) -> Sequence[ReceiptAnswer]:
+        return self._end(receipts, is_removed=True)
+
+    def give_back(self, receipts: Sequence[str]) -> Sequence[ReceiptAnswer]:
+        return self._end(receipts, is_removed=False)
+
+    def _end(self, receipts: Sequence[str], *, is_removed: bool) -> list[ReceiptAnswer]:
+        if (self.folder / "down").exists() or (self.folder / "deaf").exists():
+            return [ReceiptAnswer(receipt=receipt, status=ReceiptStatus.FAILED) for receipt in receipts]
+        with self._deliveries() as deliveries:
+            for receipt in receipts:
+                deliveries[receipt.partition("/")[0]] |= {"is_removed": is_removed, "visible_at": 0.0}
+        return [ReceiptAnswer(receipt=receipt, status=ReceiptStatus.DONE) for receipt in receipts]
+
+    @contextmanager
+    def _deliveries(self) -> Iterator[dict[str, Any]]:
+        """Hold what is known of deliveries, by the messages' numbers, and write it down at the end."""
+        with (self.folder / "deliveries").open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            deliveries = json.loads(file.read() or "{}")
+            yield deliveries
+            file.seek(0)
+            file.truncate()
+            file.write(json.dumps(deliveries))
+
     def close(self) -> None:
         pass
+
+    def left(self) -> int:
+        """Return how many messages were not removed."""
+        with self._deliveries() as deliveries:
+            removed = len([delivery for delivery in deliveries.values() if delivery["is_removed"]])
+        return len((self._text("taken") or "").splitlines()) - removed
+
+    def times(self) -> list[int]:
+        """Return how often each message was received, in the order of their arrival."""
+        with self._deliveries() as deliveries:
+            return [delivery["times"] for delivery in deliveries.values()]
 
     def taken(self) -> list[str]:
         """Return the tasks that messages name, in the order of their arrival."""

@@ -9,19 +9,21 @@ from ledgence.admin.confirmation import ConfirmedAction
 from ledgence.admin.facts import (
     ActionFacts,
     QueueFacts,
+    SessionFacts,
     TaskFacts,
     TaskKind,
     TokenFacts,
     find_operator_actions,
     find_queues,
+    find_sessions,
     find_tasks,
     find_tokens,
     survey_tasks,
 )
 from ledgence.admin.forms import MoveForm, PauseForm, PriorityForm
 from ledgence.admin.selection import Subject, Word
-from ledgence.models import ApiToken, OperatorAction, Queue, State, Task
-from ledgence.operations import bulk, operate, queues, reschedule, tokens
+from ledgence.models import ApiToken, OperatorAction, Queue, State, Task, WorkerSession
+from ledgence.operations import bulk, operate, queues, reschedule, sessions, tokens
 
 Kind = OperatorAction.Kind
 
@@ -41,6 +43,7 @@ def _small_id(text: str) -> int:
 
 TASKS = Subject(model=Task, parse=UUID, find=find_tasks, survey=survey_tasks)
 QUEUES = Subject(model=Queue, parse=_small_id, find=find_queues)
+SESSIONS = Subject(model=WorkerSession, parse=UUID, find=find_sessions)
 ACTIONS = Subject(model=OperatorAction, parse=UUID, find=find_operator_actions)
 TOKENS = Subject(model=ApiToken, parse=_small_id, find=find_tokens)
 
@@ -261,6 +264,29 @@ RESUME = ConfirmedAction(
     perform=queues.resume,
     skipped={**GONE, "already": _("not paused"), "moved_on": MOVED_ON},
     seen=_revision,
+)
+
+
+def _judge_drain(facts: SessionFacts) -> Word | None:
+    if facts.is_ended:
+        return _("has ended")
+    return _("drains already") if facts.is_draining else None
+
+
+DRAIN = ConfirmedAction(
+    slug="drain",
+    kind=Kind.DRAIN,
+    permission="drain",
+    subject=SESSIONS,
+    label=_("Drain"),
+    consequences=[
+        _("The worker gets no more work from now on, and learns of it within a quarter of a lease at most."),
+        _("It then stops as after SIGTERM: what runs may finish within its grace, the rest is given back."),
+        _("It cannot be undone. Whatever started the worker may start it again, as another session."),
+    ],
+    judge=_judge_drain,
+    perform=sessions.drain,
+    skipped={**GONE, "already": _("draining already"), "ended": _("ended before")},
 )
 
 

@@ -84,6 +84,9 @@ class LedgerAdmin(Page):
     def has_prioritize_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("ledgence.prioritize_task")
 
+    def has_drain_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ledgence.drain_workersession")
+
     def has_bulk_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("ledgence.bulk_operatoraction")
 

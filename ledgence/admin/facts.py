@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.explanation import Facts
-from ledgence.models import ApiToken, OperatorAction, Queue, State
+from ledgence.models import ApiToken, OperatorAction, Queue, State, WorkerSession
 from ledgence.reported import error_class
 
 
@@ -143,6 +144,26 @@ def find_queues(ids: Sequence[int]) -> dict[str, QueueFacts]:
     """Look at queues, by id as text. Those that do not exist are left out."""
     rows = Queue.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "paused_at", "revision")
     return {str(pk): QueueFacts(is_paused=paused_at is not None, revision=revision) for pk, paused_at, revision in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """Whether a worker session is over, and whether its worker is to drain."""
+
+    is_ended: bool
+    is_draining: bool
+
+
+def find_sessions(ids: Sequence[UUID]) -> dict[str, SessionFacts]:
+    """Look at worker sessions, by id as text. Those that do not exist are left out."""
+    # Any: rows with an annotation.
+    rows: Any = WorkerSession.objects.using(get_settings().database).filter(pk__in=ids).with_state()
+    return {
+        str(row.pk): SessionFacts(
+            is_ended=row.state == WorkerSession.State.ENDED, is_draining=row.drain_requested_at is not None
+        )
+        for row in rows
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

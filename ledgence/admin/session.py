@@ -11,9 +11,11 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from ledgence.admin.actions import DRAIN
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import NOTHING, badge, join, moment
 from ledgence.admin.filters import WordFilter
+from ledgence.admin.history import find_actions
 from ledgence.conf import get_settings
 from ledgence.models import Channel, Lease, WorkerSession
 
@@ -49,6 +51,7 @@ class SessionStateFilter(WordFilter):
 
 @admin.register(WorkerSession)
 class WorkerSessionAdmin(LedgerAdmin):
+    confirmed = (DRAIN,)
     ordering = ("-opened_at", "-pk")
     list_display = (
         "process",
@@ -68,11 +71,12 @@ class WorkerSessionAdmin(LedgerAdmin):
     opened = moment_of("opened_at", gettext_lazy("opened at"))
     expires = moment_of("expires_at", gettext_lazy("expires at"))
     closed = moment_of("closed_at", gettext_lazy("closed at"))
+    drain_asked = moment_of("drain_requested_at", gettext_lazy("drain requested at"))
 
     fieldsets = (
         (None, {"fields": ("state", ("name", "host", "pid", "version"), ("held", "running", "last_command"))}),
         (gettext_lazy("Serves"), {"fields": (("tenant", "namespace"), "queue_names")}),
-        (gettext_lazy("Times"), {"fields": (("opened", "expires", "closed"),)}),
+        (gettext_lazy("Times"), {"fields": (("opened", "expires", "closed", "drain_asked"),)}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -98,7 +102,8 @@ class WorkerSessionAdmin(LedgerAdmin):
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         leases = Lease.objects.using(get_settings().database).filter(session=obj.pk)
-        return {"leases": leases.select_related("program", "queue").order_by("expires_at", "pk")[:LEASES_SHOWN]}
+        shown = {"operator_actions": find_actions(obj.pk)}
+        return shown | {"leases": leases.select_related("program", "queue").order_by("expires_at", "pk")[:LEASES_SHOWN]}
 
     @admin.display(description=gettext_lazy("worker"))
     def process(self, session: Any) -> Any:
@@ -112,7 +117,14 @@ class WorkerSessionAdmin(LedgerAdmin):
     def state(self, session: Any) -> Any:
         count = session.expired_count
         expired = ngettext("%(count)d lease expired", "%(count)d leases expired", count) % {"count": count}
-        return join([badge(KINDS[session.state], State(session.state).label), count and badge("warning", expired)])
+        drains = session.drain_requested_at and session.state != State.ENDED
+        return join(
+            [
+                badge(KINDS[session.state], State(session.state).label),
+                drains and badge("later", _("drains")),
+                count and badge("warning", expired),
+            ]
+        )
 
     @admin.display(description=gettext_lazy("leases"))
     def held(self, session: Any) -> Any:

@@ -25,6 +25,7 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
     Takes the first due intents of the session's queues and catalogue: highest priority first, then the longest
     available. Grants authorization at once. Repeating the channel's last sequence answers what was recorded. With
     ``record_empty`` false, finding nothing consumes no sequence and answers None: the caller may wait and ask again.
+    A session that is to drain gets nothing, and is told so at once.
     Raises NotFound, SessionExpired, OutOfOrder, InvalidInput, Busy; and in place of an empty answer, which is not
     recorded, ExternalDispatchRequired when all queues that the session names hand out their work through a broker.
     """
@@ -35,20 +36,21 @@ def acquire(command: Acquire, *, using: str, search: DueSearch, record_empty: bo
         channel = lock_channel(command.session_id, command.channel, using=using)
         settle_answers = settle_held(command.session_id, command.settlements, using=using)
         due = search.look(command.session_id, LOOK * command.capacity, using=using)
-        replayed = open_channel(command.session_id, command.channel, command.sequence, channel(), using=using)
+        opened = open_channel(command.session_id, command.channel, command.sequence, channel(), using=using)
         settled = tuple(settle_answers())
-        if replayed is not None:
-            assignments, lost = replayed
-            return Acquired(assignments=assignments, lost=lost, settled=settled)
-        taken = take_due(command.session_id, command.capacity, due, search, using=using)
-        if not taken and not settled:
+        draining = opened.is_draining
+        if opened.recorded is not None:
+            assignments, lost = opened.recorded
+            return Acquired(assignments=assignments, lost=lost, settled=settled, drain_requested=draining)
+        taken = [] if draining else take_due(command.session_id, command.capacity, due, search, using=using)
+        if not taken and not settled and not draining:
             if not record_empty:
                 return None
             # Only here, so that it costs who finds work nothing.
             if command.capacity:
                 _refuse_external_only(command.session_id, using=using)
         record_answer(command.session_id, command.channel, command.sequence, taken, using=using)
-        return Acquired(assignments=tuple(taken), settled=settled)
+        return Acquired(assignments=tuple(taken), settled=settled, drain_requested=draining)
 
 
 def _refuse_external_only(session_id: UUID, *, using: str) -> None:

@@ -25,6 +25,7 @@ NAME_MAX = 255
 UNCHANGED = frozenset(
     {
         "already",
+        "ended",
         "moved_on",
         "no_such_queue",
         "not_active",

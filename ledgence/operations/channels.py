@@ -1,6 +1,7 @@
 """The channels of a session: one command at a time on each, and the record of what the last one was answered."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from ledgence import sql
@@ -28,21 +29,30 @@ def lock_channel(session_id: UUID, channel: int, *, using: str) -> Callable[[], 
     return sql.send("lock_channel", using, {"session": session_id, "channel": channel})
 
 
-def open_channel(session_id: UUID, channel: int, sequence: int, rows: sql.Rows, *, using: str) -> Recorded | None:
-    """Check the command ``sequence`` against its locked channel; return what is recorded if it was answered before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A channel that is taken for a command: what is recorded, if it was answered before, and whether to drain."""
+
+    recorded: Recorded | None
+    is_draining: bool
+
+
+def open_channel(session_id: UUID, channel: int, sequence: int, rows: sql.Rows, *, using: str) -> Opened:
+    """Check the command ``sequence`` against its locked channel. Raises NotFound, SessionExpired and OutOfOrder."""
     if not rows:
         sql.run("make_channel", using, {"session": session_id, "channel": channel})
         rows = lock_channel(session_id, channel, using=using)()
     if not rows:
         raise NotFound(f"Worker session {session_id} does not exist; open one.")
-    last, tasks, attempts, live = rows[0]
+    last, tasks, attempts, live, is_draining = rows[0]
     if sequence == last:
-        return find_recorded(session_id, tasks, attempts, using=using)
+        recorded = find_recorded(session_id, tasks, attempts, using=using)
+        return Opened(recorded=recorded, is_draining=is_draining)
     if not live:
         raise SessionExpired(f"Worker session {session_id} is closed or expired; open a new one.")
     if sequence != last + 1:
         raise OutOfOrder(f"Session {session_id} channel {channel}: sequence {sequence} came after {last}.")
-    return None
+    return Opened(recorded=None, is_draining=is_draining)
 
 
 def find_recorded(session_id: UUID, tasks: Sequence[UUID], attempts: Sequence[int], *, using: str) -> Recorded:

@@ -1,6 +1,7 @@
 """The claim by name: a worker that received references from a broker asks for exactly those generations."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from ledgence import sql
@@ -20,17 +21,20 @@ type Statuses = dict[Dispatch, ClaimStatus]
 def claim(command: Claim, *, using: str) -> Claimed:
     """Turn exactly the named generations into leases of the session. Atomic; replayed by (channel, sequence).
 
-    Every answered claim consumes its sequence. What is deferred is published again when it may run. Raises
+    Every answered claim consumes its sequence. What is deferred is published again when it may run; for a session that
+    is to drain that is all of it. Raises
     InvalidInput, NotFound (session), SessionExpired, OutOfOrder, and Busy when a generation is changing hands.
     """
     check_claim(command)
     with transition(using, what="claim", batched=True):
         channel = lock_channel(command.session_id, command.channel, using=using)
         held = _send_lock(command, using=using)
-        recorded = open_channel(command.session_id, command.channel, command.sequence, channel(), using=using)
-        if recorded is not None:
-            return _replay(command, recorded, using=using)
+        opened = open_channel(command.session_id, command.channel, command.sequence, channel(), using=using)
+        if opened.recorded is not None:
+            return replace(_replay(command, opened.recorded, using=using), drain_requested=opened.is_draining)
         ready, waiting, unknown = _sort(command.dispatches, held())
+        if opened.is_draining:
+            ready, waiting = [], [*ready, *waiting]
         taken = _take(command, ready, using=using)
         deferred = [*waiting, *unknown]
         statuses = _claimed(taken) | dict.fromkeys(deferred, ClaimStatus.DEFERRED)
@@ -40,7 +44,11 @@ def claim(command: Claim, *, using: str) -> Claimed:
         rest = [d for d in command.dispatches if d not in statuses]
         statuses |= _explain(command.session_id, rest, replayed=False, using=using)
         record_answer(command.session_id, command.channel, command.sequence, taken, using=using)
-        return Claimed(answers=_answers(command.dispatches, statuses), assignments=tuple(taken))
+        return Claimed(
+            answers=_answers(command.dispatches, statuses),
+            assignments=tuple(taken),
+            drain_requested=opened.is_draining,
+        )
 
 
 def check_claim(command: Claim) -> None:

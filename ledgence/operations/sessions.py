@@ -1,9 +1,15 @@
 """Worker sessions: the identity of one worker process, with what it serves and can run."""
 
+from collections.abc import Iterable, Sequence
+from functools import partial
 from uuid import UUID
 
-from ledgence import sql
+from django.db.models.functions import Now
+
+from ledgence import hints, sql
 from ledgence.conf import get_settings
+from ledgence.models import OperatorAction, WorkerSession
+from ledgence.operations.actions import Answers, Operator, record, targets_of
 from ledgence.operations.programs import Wanted, ensure_programs
 from ledgence.transitions import transition
 from ledgence_worker import limits
@@ -57,10 +63,39 @@ def close_session(session_id: UUID, *, using: str) -> None:
     sql.run("close_session", using, {"session": session_id})
 
 
+def drain(sessions: Iterable[UUID], operator: Operator, *, using: str) -> Answers:
+    """Give sessions no more work, and let their workers drain: each hears of it with its next command or extension.
+
+    What they run goes on, as after a signal. Answers by session id: draining, already, ended or not_found.
+    """
+    ids = sorted(set(sessions))
+    decide = partial(_drain_held, ids, using=using)
+    return record(operator, OperatorAction.Kind.DRAIN, targets_of(ids), decide, using=using)
+
+
+def _drain_held(ids: Sequence[UUID], *, using: str) -> Answers:
+    rows = WorkerSession.objects.using(using)
+    locked = (
+        rows.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk").values_list("pk", "drain_requested_at")
+    )
+    held = dict(locked)
+    # In a statement after the lock: a worker may have closed its session meanwhile.
+    asked = rows.open().filter(pk__in=held, drain_requested_at__isnull=True)
+    draining = set(asked.values_list("pk", flat=True))
+    rows.filter(pk__in=draining).update(drain_requested_at=Now())
+    for session in draining:
+        # Who waits for work in this process's reach looks again, and is told.
+        [(_, served)] = sql.run("find_served_queues", using, {"session": session})
+        hints.announce(set(served), using=using)
+    answers = {str(pk): "already" if since else "ended" for pk, since in held.items()}
+    answers |= dict.fromkeys(map(str, draining), "draining")
+    return {str(pk): answers.get(str(pk), "not_found") for pk in ids}
+
+
 def _session(session_id: UUID, rows: sql.Rows) -> Session:
     if not rows:
         raise NotFound(f"Worker session {session_id} does not exist; open one.")
-    is_open, remaining, tenant, namespace, external_queues = rows[0]
+    is_open, remaining, tenant, namespace, external_queues, drain_requested = rows[0]
     if not is_open:
         raise SessionExpired(f"Worker session {session_id} is closed or expired; open a new one.")
     settings = get_settings()
@@ -72,4 +107,5 @@ def _session(session_id: UUID, rows: sql.Rows) -> Session:
         tenant=tenant,
         namespace=namespace,
         external_queues=tuple(external_queues),
+        drain_requested=drain_requested,
     )

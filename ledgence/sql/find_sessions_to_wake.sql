@@ -1,12 +1,12 @@
 -- Finds which of many waiting sessions should look for work: those with due work that they can run, and those that are
--- over. One statement a second in place of one for each of them: sessions that serve the same queues with the same
+-- over or are to drain. One statement a second in place of one for each of them: sessions that serve the same queues with the same
 -- programs are one kind, each queue is walked once as find_due walks it, and only where something is due is each kind
 -- probed for one intent of its programs.
 -- Locks: nothing. Index: primary key of sessions, ledgence_queue_name, ledgence_intent_due, which holds the programs too.
 -- Not the ORM: recursive walk.
 with recursive asked as materialized (
     select id, tenant, namespace, queues, exclude_queues, programs,
-           closed_at is not null or expires_at <= statement_timestamp() as is_over
+           closed_at is not null or expires_at <= statement_timestamp() or drain_requested_at is not null as is_over
     from ledgence_workersession where id = any(%(sessions)s::uuid[])
 ),
 kind as materialized (

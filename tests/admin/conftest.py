@@ -45,6 +45,7 @@ OPERATIONS = (
     "run_task",
     "move_task",
     "prioritize_task",
+    "drain_workersession",
     "bulk_operatoraction",
     "republish_deliveryintent",
     "expire_lease",

@@ -43,6 +43,7 @@ PERMISSIONS = {
     "force_expire": "expire_lease",
     "pause": "pause_queue",
     "resume": "pause_queue",
+    "drain": "drain_workersession",
     "stop": "bulk_operatoraction",
     "revoke": "revoke_apitoken",
 }
@@ -67,7 +68,12 @@ ROUTES = sorted(action_routes())
 
 def target_of(model: str, ledger: Ledger) -> object:
     """Return the id of a row that a list's actions may name."""
-    own = {"queue": ledger.queue.pk, "apitoken": ledger.token.pk, "operatoraction": ledger.action.pk}
+    own: dict[str, object] = {
+        "queue": ledger.queue.pk,
+        "apitoken": ledger.token.pk,
+        "operatoraction": ledger.action.pk,
+        "workersession": ledger.worker.session_id,
+    }
     return own.get(model, ledger.queued)
 
 
@@ -110,7 +116,7 @@ def answers_of(action_id: str) -> dict[str, str]:
 
 def test_the_matrix_covers_every_route() -> None:
     assert {action for _, action in ROUTES} == set(PERMISSIONS)
-    assert len(ROUTES) == 19
+    assert len(ROUTES) == 20
 
 
 @pytest.mark.parametrize(("model", "action"), ROUTES)
@@ -306,6 +312,18 @@ def test_work_that_was_tried_and_requeued_since_the_operator_looked_is_left(
     told = confirm(op, "task", action, form, **CHOICES)
     assert "changed 0 tasks" in told and "moved on since you looked" in told
     assert (state_of(ledger.requeued), Task.objects.get(pk=ledger.requeued).intent.epoch) == ("queued", 1)
+
+
+def test_drain_asks_a_worker_to_stop_and_its_page_says_so(ledger: Ledger, op: Client) -> None:
+    session = ledger.worker.session_id
+    page = op.get(page_of("workersession", "change", session)).content.decode()
+    assert f"/workersession/drain/?ids={session}" in page
+    assert carry_out(op, "workersession", "drain", session) == "Drain: changed 1 worker session, skipped 0."
+    page = op.get(page_of("workersession", "change", session)).content.decode()
+    assert ">drains<" in page and REASON in page and "/workersession/drain/?" not in page
+    told = carry_out(op, "workersession", "drain", session, uuid4())
+    assert told == "Drain: changed 0 worker sessions, skipped 2 (1 draining already, 1 no longer exists)."
+    assert ledger.worker.acquire(5) == []
 
 
 def test_a_pause_has_an_end_and_a_stale_resumption_does_nothing(ledger: Ledger, op: Client) -> None:

@@ -120,6 +120,7 @@ class FakeTaskService:
     extensions: int = 0
     held_seconds: float = 0.0
     external_queues: tuple[str, ...] = ()
+    is_draining: bool = False
     before_acquire: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -188,18 +189,26 @@ class FakeTaskService:
         if command.sequence != last + 1:
             raise OutOfOrder(f"sequence {command.sequence} after {last}")
         if not command.settlements:
-            self.changed.wait_for(lambda: self._acquirable(1) or self.is_interrupted, command.wait_seconds)
+            self.changed.wait_for(
+                lambda: self._acquirable(1) or self.is_interrupted or self.is_draining, command.wait_seconds
+            )
         taken = tuple(self._acquirable(command.capacity))
         for assignment in taken:
             self.due.remove(assignment)
             self.live[assignment.task_id, assignment.number] = assignment
         self.largest_live = max(self.largest_live, len(self.live))
-        reply = Acquired(assignments=taken, settled=settled, held_seconds=self.held_seconds)
+        reply = Acquired(
+            assignments=taken,
+            settled=settled,
+            held_seconds=self.held_seconds,
+            drain_requested=self.is_draining,
+        )
         self._recorded[command.channel] = (command.sequence, reply)
         self.changed.notify_all()
         return reply
 
     def _acquirable(self, count: int) -> list[Assignment]:
+        count = 0 if self.is_draining else count
         return list(islice((a for a in self.due if a.queue not in self.external_queues), count))
 
     def claim(self, command: Claim) -> Claimed:
@@ -254,7 +263,7 @@ class FakeTaskService:
                     status = ClaimStatus.TERMINAL_OR_SUPERSEDED
             answers.append(ClaimAnswer(task_id=key[0], generation=key[1], status=status))
         self.largest_live = max(self.largest_live, len(self.live))
-        reply = Claimed(answers=tuple(answers), assignments=tuple(taken))
+        reply = Claimed(answers=tuple(answers), assignments=tuple(taken), drain_requested=self.is_draining)
         self._claimed[command.channel] = (command.sequence, reply)
         self.changed.notify_all()
         return reply
@@ -326,6 +335,12 @@ class FakeTaskService:
         with self.changed:
             return not self.due and not self.live
 
+    def drain(self) -> None:
+        """Let an operator ask the worker to drain."""
+        with self.changed:
+            self.is_draining = True
+            self.changed.notify_all()
+
     def interrupt(self) -> None:
         with self.changed:
             self.is_interrupted = True
@@ -343,6 +358,7 @@ class FakeTaskService:
             cleanup_seconds=30.0,
             remaining_seconds=self.session_seconds,
             external_queues=self.external_queues,
+            drain_requested=self.is_draining,
         )
 
     def _meet(self, method: str) -> bool:

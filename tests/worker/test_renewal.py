@@ -174,3 +174,15 @@ def test_hint_wakes_the_waiting_thread():
         renewer.wake()
         thread.join(DEADLINE_SECONDS)
     assert not thread.is_alive()
+
+
+def test_an_extension_tells_that_the_worker_is_to_drain(fixture):
+    fixture.service.drain()
+    assert not fixture.shared.stopping.is_requested
+    for _ in range(3):
+        fixture.clock.advance(15)
+        fixture.renewer.turn()
+    assert fixture.service.extensions == 3
+    assert fixture.shared.stopping.is_requested
+    fixture.shared.stopping.update(fixture.clock.now)
+    assert (fixture.shared.stopping.reason, fixture.shared.stopping.exit_code) == ("asked to drain", 0)

@@ -137,6 +137,36 @@ def test_first_signal_lets_running_attempts_finish_and_takes_nothing_new():
     assert len(service.due) == 3
 
 
+def test_an_idle_worker_that_is_asked_to_drain_ends_clean(caplog):
+    service, pool = FakeTaskService(), FakePool(2)
+
+    def play() -> None:
+        service.wait_until(lambda: service.commands, "a request for work")
+        service.drain()
+
+    with caplog.at_level(logging.INFO):
+        assert run_worker(service, pool, play) == 0
+    assert service.is_session_closed
+    assert "worker stopped reason=asked to drain exit_code=0" in caplog.text
+
+
+def test_a_worker_that_is_asked_to_drain_finishes_what_runs_and_takes_nothing_new():
+    service, pool = FakeTaskService(), FakePool(2)
+    first, second = service.submit(2)
+
+    def play() -> None:
+        pool.wait_until(lambda: len(pool.started) == 2, "both starts")
+        service.drain()
+        service.submit(3)
+        # Heard with the end of the first, whose slot is not filled again.
+        pool.finish(first)
+        service.wait_until(lambda: service.is_interrupted, "the interruption")
+        pool.finish(second)
+
+    assert run_worker(service, pool, play) == 0
+    assert (len(service.settled), len(service.due), pool.stops) == (2, 3, [])
+
+
 def test_after_the_grace_attempts_are_stopped_and_given_back():
     service, pool = FakeTaskService(), FakePool(2)
     task = service.submit(1)[0]

@@ -26,6 +26,7 @@ class Channel:
     """Counts the sequences of one channel. Belongs to one thread."""
 
     def __init__(self, shared: Shared, *, number: int) -> None:
+        self._shared = shared
         self._service = shared.service
         self._session_id = shared.session.session_id
         self._clock = shared.clock
@@ -111,4 +112,6 @@ class Channel:
         self.is_in_doubt = False
         self._patience.reset()
         self.answered_at = self._clock.monotonic()
+        if answer.drain_requested:
+            self._shared.drain()
         return Reply(answer=answer, since=requested_at + answer.held_seconds)

@@ -24,8 +24,8 @@ class ClaimStatus(StrEnum):
     ALREADY_HANDED_OFF = "already_handed_off"
     # The generation is over, or the task is terminal.
     TERMINAL_OR_SUPERSEDED = "terminal_or_superseded"
-    # Not due yet, its queue is paused, or the session does not know its program: its intent stands and will be
-    # published again.
+    # Not due yet, its queue is paused, or the session does not know its program or is to drain: its intent stands and
+    # will be published again.
     DEFERRED = "deferred"
     # No such task in the session's tenant and namespace, or a generation that was never issued.
     NOT_FOUND = "not_found"
@@ -60,13 +60,15 @@ class Claimed:
     """The reply to Claim: one answer for each dispatch, and the assignments of those that were claimed.
 
     ``lost``: (task, number) of recorded assignments whose authority has ended since: their slots are free, do not run
-    them. ``held_seconds``: how long the service held the request before it took the leases.
+    them. ``held_seconds``: how long the service held the request before it took the leases. With ``drain_requested``
+    the session gets no more work: finish what runs, close it and end.
     """
 
     answers: tuple[ClaimAnswer, ...]
     assignments: tuple[Assignment, ...] = ()
     lost: tuple[tuple[UUID, int], ...] = ()
     held_seconds: float = 0.0
+    drain_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,8 @@ class OpenSession:
 class Session:
     """What the task service grants to a worker process: the timings it must keep, in seconds, and its scope.
 
-    ``external_queues`` names those of the queues it serves that hand out their work through a broker.
+    ``external_queues`` names those of the queues it serves that hand out their work through a broker. With
+    ``drain_requested`` the session gets no more work: finish what runs, close it and end.
     """
 
     session_id: UUID
@@ -72,6 +73,7 @@ class Session:
     tenant: str
     namespace: str
     external_queues: tuple[str, ...] = ()
+    drain_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,10 +221,14 @@ class Acquire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acquired:
-    """The reply to Acquire. ``held_seconds``: how long the service held the request before it took the leases."""
+    """The reply to Acquire. ``held_seconds``: how long the service held the request before it took the leases.
+
+    With ``drain_requested`` the session gets no more work: finish what runs, close it and end.
+    """
 
     assignments: tuple[Assignment, ...] = ()
     #: (task, number) of recorded assignments whose authority has ended since: their slots are free, do not run them.
     lost: tuple[tuple[UUID, int], ...] = ()
     settled: tuple[Settled, ...] = ()
     held_seconds: float = 0.0
+    drain_requested: bool = False

@@ -24,13 +24,14 @@ HINTED_ROUND_SECONDS = 0.1
 
 class Renewer:
     """Renews every held lease each quarter of its length, undecided ones soon again, and extends the session as often:
-    that is how the task service knows that an idle worker is alive.
+    that is how the task service knows that an idle worker is alive, and how any worker hears that it is to drain.
 
     It goes on while the worker drains, until the last end is accepted. Raises SessionExpired: nothing is left to renew.
     ``stop`` ends it; wake() makes it look at once.
     """
 
     def __init__(self, shared: Shared, stop: threading.Event) -> None:
+        self._shared = shared
         self._service = shared.service
         self._session = shared.session
         self._keeper = shared.keeper
@@ -119,6 +120,8 @@ class Renewer:
         # All that an idle worker hears of the task service where its work comes through a broker.
         self.answered_at = self._clock.monotonic()
         self._extend_at = now + self._extension_seconds()
+        if self._session.drain_requested:
+            self._shared.drain()
 
     def _extension_seconds(self) -> float:
         return min(self._session.lease_seconds / 4, self._session.remaining_seconds / 2)

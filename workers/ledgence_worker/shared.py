@@ -40,6 +40,12 @@ class Shared:
         else:
             self.stopping.request(f"{thread} refused", ExitCode.CONFIGURATION)
 
+    def drain(self) -> None:
+        """Drain, since an operator asked for it: as after a signal. Safe from any thread, however often it is told."""
+        if not self.stopping.is_requested:
+            logger.info("task service asks the worker to drain session=%s", self.session.session_id)
+            self.stopping.request("asked to drain")
+
     def abandon(self, ends: Sequence[End], reason: str) -> None:
         """Let go of attempts whose end cannot be told: their leases expire, and the worker does not end clean."""
         for end in ends:

@@ -22,10 +22,13 @@ class Loss(Enum):
 
 
 class CommitProxy:
-    """Forwards connections from ``port`` to the server's port until closed; lose() arms it for one loss."""
+    """Forwards connections from ``port`` to the server until closed; lose() arms it for one loss.
 
-    def __init__(self, server_port: int) -> None:
-        self._server_port = server_port
+    The server is named by its port of the loopback interface, or by the path of its socket.
+    """
+
+    def __init__(self, server: int | str) -> None:
+        self._server = server
         self._lock = threading.Lock()
         self._is_lost: Callable[[Loss, bytes, str], bool] = lambda loss, data, name: False
         self.losses = 0
@@ -68,9 +71,16 @@ class CommitProxy:
                 return
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
+    def _connect(self) -> socket.socket:
+        if isinstance(self._server, int):
+            return socket.create_connection(("127.0.0.1", self._server))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._server)
+        return server
+
     def _serve(self, client: socket.socket) -> None:
         try:
-            server = socket.create_connection(("127.0.0.1", self._server_port))
+            server = self._connect()
         except OSError:
             client.close()
             return

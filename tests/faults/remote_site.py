@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,16 +103,16 @@ class RemoteSite(Site):
     def start_worker(self, *arguments: str, concurrency: int = 1, **variables: str) -> WorkerProcess:
         """Start a worker that has no database, and do not wait for it."""
         options = ["--server", self.server_url, "--import", PLAIN, *self._options(concurrency), *arguments]
-        return self._start(options, self.remote_environment(**variables), CONNECT)
+        return self.start(options, self.remote_environment(**variables), CONNECT)
 
     def start_django_worker(self, *arguments: str, concurrency: int = 1, **variables: str) -> WorkerProcess:
         """Start a worker whose programs are Django's, and do not wait for it."""
         options = ["--server", self.server_url, *self._options(concurrency), *arguments]
-        return self._start(options, self.environment(**{TOKEN_VARIABLE: self.token, **variables}))
+        return self.start(options, self.environment(**{TOKEN_VARIABLE: self.token, **variables}))
 
     def start_housekeeping(self) -> WorkerProcess:
         """Start what ends expired leases where no worker has a database."""
-        return self._start([], self.environment(), HOUSEKEEPING)
+        return self.start([], self.environment(), HOUSEKEEPING)
 
     def beat_before_next(self, task: TaskHandle, number: int) -> bool:
         """Whether an attempt of a beating program was last seen before the next one was handed out, by one clock."""
@@ -125,6 +125,6 @@ class RemoteSite(Site):
         *_, last, _ = (self.folder / f"beat-{task.id}.{number}").read_text().split("\n")
         return datetime.fromtimestamp(float(last), UTC)
 
-    def submit(self, program: str, data: Any = None, **options: Any) -> TaskHandle:
-        """Submit a task of a plain program, as Site.submit() does."""
-        return super().submit(f"plain-{program}", data, **options)
+    def submit_many(self, program: str, values: Iterable[Any], **options: Any) -> list[TaskHandle]:
+        """Submit tasks of a plain program, as Site.submit_many() does."""
+        return super().submit_many(f"plain-{program}", values, **options)

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,10 +15,10 @@ import ledgence
 from ledgence.audit import audit
 from ledgence.handle import TaskHandle
 from ledgence.models import Attempt, Lease, State, Task
+from ledgence.new_task import NewTask
 from ledgence.worker_connections import is_pooled
 from ledgence_project.demo.checks import check_starts
 from ledgence_project.demo.effects import FOLDER_VARIABLE, read_starts
-from ledgence_worker.errors import NotFound
 from tests.faults.waiting import DEADLINE_SECONDS, wait_until
 from tests.faults.worker_process import MANAGE, MARK_VARIABLE, WorkerProcess, end_all, living
 
@@ -63,7 +63,7 @@ class Site:
 
     def start_worker(self, *arguments: str, concurrency: int = 1, **variables: str) -> WorkerProcess:
         """Start a worker and do not wait for it."""
-        return self._start([*self._options(concurrency), *arguments], self.environment(**variables))
+        return self.start([*self._options(concurrency), *arguments], self.environment(**variables))
 
     def worker(self, *arguments: str, concurrency: int = 1, **variables: str) -> WorkerProcess:
         """Start a worker and return it when it asks for work."""
@@ -74,9 +74,10 @@ class Site:
     def _options(self, concurrency: int) -> list[str]:
         return ["--concurrency", str(concurrency), "--queue", QUEUE]
 
-    def _start(
+    def start(
         self, options: Sequence[str], environment: Mapping[str, str], command: Sequence[str] = MANAGE
     ) -> WorkerProcess:
+        """Start a command of any kind and do not wait for it; check() wants it gone at the end."""
         log = self.folder / f"worker-{len(self.workers)}.log"
         worker = WorkerProcess(options, environment, log, command)
         self.workers.append(worker)
@@ -85,11 +86,17 @@ class Site:
     # Any: whatever JSON a program takes.
     def submit(self, program: str, data: Any = None, **options: Any) -> TaskHandle:
         """Submit a task of the zoo. A retry follows at once, unless the options say otherwise."""
+        [handle] = self.submit_many(program, [data], **options)
+        return handle
+
+    def submit_many(self, program: str, values: Iterable[Any], **options: Any) -> list[TaskHandle]:
+        """Submit one task for each value, all in one transaction; otherwise as submit()."""
         # Any: each option has a type of its own.
         defaults: dict[str, Any] = {"version": "1", "queue": QUEUE, "backoff": ledgence.Backoff(initial_seconds=0.0)}
-        handle = ledgence.submit(program, data, using=self.alias, **(defaults | options))
-        self._submitted.append(handle)
-        return handle
+        new = [NewTask(program=program, data=data, **(defaults | options)) for data in values]
+        handles = ledgence.submit_many(new, using=self.alias)
+        self._submitted += handles
+        return handles
 
     def gate(self, name: str = "gate") -> str:
         """Return the path that programs wait for; open() makes it exist."""
@@ -179,10 +186,14 @@ class Site:
             # A test that failed may have left it running; one that passed has ended it.
             if worker.is_running:
                 worker.kill()
-        problems = self._left()
-        problems += [f"audit: {v.invariant} does not hold for {v.ids[:5]}" for v in audit(using=self.alias)]
+        return self._left() + self.problems()
+
+    def problems(self) -> list[str]:
+        """Return what is wrong at any moment: invariants broken, work lost or started twice."""
+        problems = [f"audit: {v.invariant} does not hold for {v.ids[:5]}" for v in audit(using=self.alias)]
         problems += check_starts(self.starts(), self._rows())
-        return problems + [f"task {handle.id} is lost" for handle in self._submitted if not is_kept(handle)]
+        kept = self._kept()
+        return problems + [f"task {task} is lost" for task in self._ids() if task not in kept]
 
     def _left(self) -> list[str]:
         try:
@@ -200,10 +211,8 @@ class Site:
     def _attempts(self) -> list[tuple[UUID, int, str | None]]:
         return list(self._rows().values_list("task_id", "number", "outcome"))
 
-
-def is_kept(task: TaskHandle) -> bool:
-    """Return whether a task is terminal or can still be run: it has one of the states."""
-    try:
-        return task.state in State
-    except (NotFound, ValueError):
-        return False
+    def _kept(self) -> set[UUID]:
+        """Return the tasks that are terminal or can still be run: they have one of the states."""
+        # Any: the state is no field.
+        rows: Any = Task.objects.using(self.alias).filter(pk__in=self._ids()).with_state().only("pk")
+        return {task.pk for task in rows if task.state in State}

@@ -32,17 +32,16 @@ class Reply:
 
 
 class Exchange:
-    """One call: what was asked, and what may be done with it."""
+    """One call: what is asked, and what may be done with it."""
 
     def __init__(self, caller: BaseHTTPRequestHandler, port: int, closing: threading.Event) -> None:
         self._caller, self._port, self._closing = caller, port, closing
-        self._body = caller.rfile.read(int(caller.headers["Content-Length"]))
         self.action = caller.headers["X-Amz-Target"].removeprefix("AmazonSQS.")
-        self.document: dict[str, Any] = json.loads(self._body)
+        self.document: dict[str, Any] = json.loads(caller.rfile.read(int(caller.headers["Content-Length"])))
 
     def forward(self, document: dict[str, Any] | None = None) -> Reply:
         """Let the call have its effect, or another one's."""
-        body = self._body if document is None else json.dumps(document).encode()
+        body = json.dumps(self.document if document is None else document).encode()
         headers = {name: value for name, value in self._caller.headers.items() if name != "Content-Length"}
         with contextlib.closing(HTTPConnection("127.0.0.1", self._port, timeout=HANG_SECONDS)) as server:
             server.request("POST", self._caller.path, body, headers)
@@ -77,12 +76,21 @@ class Exchange:
         self._closing.wait(HANG_SECONDS)
         self._caller.close_connection = True
 
-
-def _is_kept(header: tuple[str, str]) -> bool:
-    return header[0].lower().startswith(("x-amz", "content-type"))
+    def hang_until(self, event: threading.Event) -> bool:
+        """Wait for an event; return False when the proxy closes before it."""
+        while not event.wait(0.02):
+            if self._closing.is_set():
+                self._caller.close_connection = True
+                return False
+        return True
 
 
 type Fault = Callable[[Exchange], None]
+
+
+def passed(exchange: Exchange) -> None:
+    """Nothing goes wrong."""
+    exchange.answer(exchange.forward())
 
 
 def lost(exchange: Exchange) -> None:
@@ -114,12 +122,6 @@ def broken_after(exchange: Exchange) -> None:
     """The call has its effect, and the answer is an internal error."""
     exchange.forward()
     exchange.refuse(500, "InternalError")
-
-
-def doubled(exchange: Exchange) -> None:
-    """The call has its effect twice."""
-    exchange.forward()
-    exchange.answer(exchange.forward())
 
 
 def broken(exchange: Exchange) -> None:
@@ -165,6 +167,16 @@ def failing(*indexes: int, code: str = "InternalError", is_senders: bool = False
     return fault
 
 
+def times(count: int) -> Fault:
+    """The call has its effect so often."""
+
+    def fault(exchange: Exchange) -> None:
+        *_, last = [exchange.forward() for _ in range(count)]
+        exchange.answer(last)
+
+    return fault
+
+
 def omitting(index: int) -> Fault:
     """An entry of a batch has its effect, and the answer does not tell of it."""
 
@@ -193,6 +205,30 @@ def with_another_id(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "Id": f"not-{entry['Id']}"}
 
 
+class Hold:
+    """A fault that stops calls before they have their effect, or after it, until they are let go; then they go on.
+
+    ``held``: the calls that have come to this point. ``replies``: what those that were let go are answered.
+    """
+
+    def __init__(self, *, before: bool) -> None:
+        self._is_before = before
+        self._let_go = threading.Event()
+        self.held: list[Exchange] = []
+        self.replies: list[Reply] = []
+
+    def __call__(self, exchange: Exchange) -> None:
+        reply = None if self._is_before else exchange.forward()
+        self.held.append(exchange)
+        if exchange.hang_until(self._let_go):
+            reply = reply or exchange.forward()
+            self.replies.append(reply)
+            exchange.answer(reply)
+
+    def let_go(self) -> None:
+        self._let_go.set()
+
+
 class FaultProxy:
     """Passes calls on, and spoils those that it is told to; ``seen`` are the actions that came."""
 
@@ -200,7 +236,10 @@ class FaultProxy:
         self.seen: list[str] = []
         #: Every call of an action is spoilt, when nothing else is planned for it.
         self.always: dict[str, Fault] = {}
-        self._next: defaultdict[str, deque[Fault]] = defaultdict(deque)
+        #: What every call of an action says, whatever its caller said, by the action.
+        self.says: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._next: defaultdict[str, deque[Fault | None]] = defaultdict(deque)
         self._closing = threading.Event()
         outer = self
 
@@ -211,15 +250,13 @@ class FaultProxy:
 
             def do_POST(self) -> None:
                 exchange = Exchange(self, port, outer._closing)
-                outer.seen.append(exchange.action)
-                planned = outer._next[exchange.action]
-                fault = planned.popleft() if planned else outer.always.get(exchange.action)
-                if fault is None:
-                    exchange.answer(exchange.forward())
-                else:
-                    # Whoever gave up does not read the answer.
-                    with contextlib.suppress(OSError):
-                        fault(exchange)
+                exchange.document |= outer.says.get(exchange.action, {})
+                fault = outer._fault_of(exchange.action)
+                try:
+                    (fault or passed)(exchange)
+                except OSError:
+                    # The caller gave up and does not read the answer, or the broker is gone and there is none.
+                    self.close_connection = True
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -234,9 +271,27 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
-    def spoil(self, action: str, *faults: Fault) -> None:
-        """Spoil the next calls of an action, one fault each, in order."""
-        self._next[action].extend(faults)
+    def spoil(self, action: str, *faults: Fault | None) -> None:
+        """Spoil the next calls of an action, one fault each, in order; None lets one pass."""
+        with self._lock:
+            self._next[action].extend(faults)
+
+    def planned(self, action: str) -> int:
+        """Return how many faults of an action have not come to pass."""
+        with self._lock:
+            return len(self._next[action])
+
+    def calm(self) -> None:
+        """Spoil nothing more of what was planned."""
+        with self._lock:
+            self._next.clear()
+            self.always.clear()
+
+    def _fault_of(self, action: str) -> Fault | None:
+        with self._lock:
+            self.seen.append(action)
+            planned = self._next[action]
+            return planned.popleft() if planned else self.always.get(action)
 
     def close(self) -> None:
         """Refuse connections from now on."""

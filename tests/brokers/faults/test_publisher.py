@@ -43,7 +43,7 @@ def without_message_id(entry: dict[str, object]) -> dict[str, object]:
         pytest.param(faults.unavailable, [U, U, U], "", id="unavailable"),
         pytest.param(faults.reset, [U, U, U], "", id="reset"),
         pytest.param(faults.hanging, [U, U, U], "", id="hanging"),
-        pytest.param(faults.doubled, [C, C, C], "aabbcc", id="doubled"),
+        pytest.param(faults.times(2), [C, C, C], "aabbcc", id="doubled"),
         pytest.param(faults.omitting(1), [C, U, C], "abc", id="omitting"),
         pytest.param(faults.rewriting(without_message_id), [U, U, U], "abc", id="without_message_id"),
         pytest.param(faults.rewriting(faults.with_another_id), [U, U, U], "abc", id="other_ids"),

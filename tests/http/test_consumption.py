@@ -12,6 +12,7 @@ from tests.http.servers import Server
 from tests.ledger import test_consumption
 from tests.ledger.actors import USING
 from tests.ledger.consuming import Consumption
+from tests.worker.routed import QUEUE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
@@ -47,3 +48,12 @@ def test_a_token_for_other_queues_leaves_the_messages_alone(
     assert "queue has no active route that this session may use" in caplog.text
     assert scene.left == 1
     assert scene.pool.started == []
+
+
+def test_a_token_for_external_queues_alone_needs_no_queue_to_be_named(server: Server, transactional_db: None) -> None:
+    scene = Consumption(lambda: HttpTaskService(server.url, issue_token(QUEUE)))
+    tasks = scene.submit(10)
+    with scene.publishing():
+        assert scene.run(lambda: scene.await_end(*tasks), queues=()) == 0
+    scene.assert_each_ran_once(*tasks)
+    assert "acquire" in scene.service.calls

@@ -1,21 +1,23 @@
 """The acquirer: asks for what is free, occupies what it gets, rests when nothing is due, and ends a drain."""
 
-from ledgence_worker.acquirer import Acquirer
-from ledgence_worker.errors import Unavailable
+import pytest
+
+from ledgence_worker.acquirer import EXTERNAL_PAUSE_SECONDS, Acquirer
+from ledgence_worker.errors import ExternalDispatchRequired, Unavailable
 from tests.worker.fakes import FakeClock, FakeTaskService, make_shared
 
 
 class Fixture:
-    def __init__(self, **settings) -> None:
+    def __init__(self, *, sources: int = 1, **settings) -> None:
         self.service = FakeTaskService()
         # An interrupted service answers at once, so that no test waits.
         self.service.is_interrupted = True
         self.clock = FakeClock()
         self.shared = make_shared(self.service, self.clock, **settings)
-        self.acquirer = Acquirer(self.shared)
+        self.acquirer = Acquirer(self.shared, sources=sources)
 
     def step(self) -> None:
-        self.acquirer.step(self.shared.slots.reserve())
+        self.acquirer.step(self.acquirer._share.reserve())
 
     def granted(self):
         return [authority.assignment for authority in self.shared.inbox.take_granted()]
@@ -127,3 +129,22 @@ def test_assignment_that_comes_with_its_authority_over_is_held_for_giving_back()
     [authority] = fixture.shared.inbox.take_granted()
     assert authority.is_over
     assert fixture.shared.slots.occupied == 1
+
+
+def test_where_every_queue_is_external_a_lone_acquirer_gives_up():
+    fixture = Fixture()
+    fixture.service.faults["acquire"].append(ExternalDispatchRequired("all of them"))
+    with pytest.raises(ExternalDispatchRequired):
+        fixture.step()
+    assert fixture.shared.slots.free == 4
+
+
+def test_beside_receivers_it_asks_again_later():
+    fixture = Fixture(sources=2)
+    fixture.service.faults["acquire"].append(ExternalDispatchRequired("all of them"))
+    fixture.step()
+    assert fixture.shared.slots.free == 4
+    assert fixture.clock.pauses == [EXTERNAL_PAUSE_SECONDS]
+    [task] = fixture.service.submit(1)
+    fixture.step()
+    assert fixture.granted() == [task]

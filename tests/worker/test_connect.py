@@ -44,6 +44,8 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(monkeypatch, capsy
     [
         (["--import", "not a module"], "--import 'not a module' is not the name of a module"),
         (["--concurrency", "0"], "concurrency"),
+        (["--receive-wait", "21"], "receive_wait_seconds"),
+        (["--delivery-config", "/nowhere/delivery.toml"], "/nowhere/delivery.toml"),
         (["--server", "ftp://host"], "http or https"),
         (["--server", "https://user:secret@host"], "must not hold a user"),
         (["--server", "https://host/?a=b"], "must not hold a user"),

@@ -186,3 +186,14 @@ def test_an_extension_tells_that_the_worker_is_to_drain(fixture):
     assert fixture.shared.stopping.is_requested
     fixture.shared.stopping.update(fixture.clock.now)
     assert (fixture.shared.stopping.reason, fixture.shared.stopping.exit_code) == ("asked to drain", 0)
+
+
+def test_a_queue_that_is_routed_meanwhile_is_told_once(caplog):
+    fixture = Fixture()
+    fixture.service.external_queues = ("far",)
+    for _ in range(3):
+        fixture.clock.advance(15)
+        fixture.renewer.turn()
+    told = [record.getMessage() for record in caplog.records if "queue not served" in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].endswith("queue=far")

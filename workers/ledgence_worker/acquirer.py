@@ -1,11 +1,20 @@
 """The acquirer: asks the task service for work whenever slots are free, on its own thread and channel."""
 
+import logging
+from typing import Final
+
 from ledgence_worker.admission import admit
 from ledgence_worker.channel import Channel
 from ledgence_worker.drained import DRAIN_WAIT_SECONDS, stop_if_drained
+from ledgence_worker.errors import ExternalDispatchRequired
 from ledgence_worker.patience import Patience
 from ledgence_worker.shared import Shared
 from ledgence_worker.sharing import Share
+
+logger = logging.getLogger("ledgence_worker.acquirer")
+
+#: How long nothing is asked for while every queue's work comes through a broker.
+EXTERNAL_PAUSE_SECONDS: Final = 60.0
 
 
 class Acquirer:
@@ -17,6 +26,7 @@ class Acquirer:
     def __init__(self, shared: Shared, *, sources: int = 1) -> None:
         self._shared = shared
         self._share = Share(shared.slots, sources)
+        self._is_alone = sources == 1
         self.channel = Channel(shared, number=0)
         # A worker that only empties its queues does not wait for more before it has seen them empty.
         self._first_wait_seconds = 0.0 if shared.settings.drain else shared.settings.acquire_wait_seconds
@@ -36,8 +46,16 @@ class Acquirer:
             shared.stopping.draining.wait()
             return
         asked_at = shared.clock.monotonic()
-        wait = self._share.wait_seconds(self._wait_seconds)
-        reply = self.channel.ask(capacity=capacity, wait_seconds=wait)
+        try:
+            reply = self.channel.ask(capacity=capacity, wait_seconds=self._share.wait_seconds(self._wait_seconds))
+        except ExternalDispatchRequired as error:
+            shared.slots.occupy(asked=capacity, taken=0)
+            if self._is_alone:
+                raise
+            # As with a token for such queues alone. The brokers' work goes on, and a queue may be given back.
+            logger.info("nothing to acquire error=%s", error)
+            shared.clock.wait(shared.stopping.draining, EXTERNAL_PAUSE_SECONDS)
+            return
         shared.slots.occupy(asked=capacity, taken=len(reply.answer.assignments))
         self._share.note(asked=capacity, came=len(reply.answer.assignments))
         admit(reply, shared)

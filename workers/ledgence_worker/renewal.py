@@ -10,6 +10,7 @@ from itertools import batched
 from ledgence_worker.authority import Authority
 from ledgence_worker.errors import Busy, Unavailable
 from ledgence_worker.patience import Patience, note_outage
+from ledgence_worker.routing import tell_unserved
 from ledgence_worker.shared import Shared
 
 logger = logging.getLogger("ledgence_worker.renewal")
@@ -35,6 +36,7 @@ class Renewer:
         self._service = shared.service
         self._session = shared.session
         self._keeper = shared.keeper
+        self._consumed = shared.consumed
         self._clock = shared.clock
         self._stop = stop
         self._woken = threading.Event()
@@ -110,13 +112,16 @@ class Renewer:
 
     def _extend(self, now: float) -> None:
         try:
-            self._session = self._service.extend_session(self._session.session_id)
+            session = self._service.extend_session(self._session.session_id)
         except (Unavailable, Busy) as error:
             self._extension_tries += 1
             note_outage("extend", self._extension_tries, error)
             self._extend_at = now + min(EXTENSION_RETRY_SECONDS, self._session.remaining_seconds / 10)
             return
         self._extension_tries = 0
+        # A queue that is routed while the worker runs goes quiet here, and nothing else would say why.
+        tell_unserved(set(session.external_queues) - set(self._session.external_queues) - self._consumed)
+        self._session = session
         # All that an idle worker hears of the task service where its work comes through a broker.
         self.answered_at = self._clock.monotonic()
         self._extend_at = now + self._extension_seconds()

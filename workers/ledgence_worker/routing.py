@@ -1,7 +1,7 @@
 """The routes that a worker serves: which its options cover, whether their brokers answer, and what its session says."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.config import Route, read_routes
@@ -58,7 +58,12 @@ def check_routes(routes: Sequence[Route], session: Session, settings: WorkerSett
         raise InvalidInput(
             f"The work of {', '.join(named)} comes through a broker: give --delivery-config with its route."
         )
-    for queue in sorted(unrouted):
+    tell_unserved(unrouted)
+
+
+def tell_unserved(queues: Collection[str]) -> None:
+    """Log external queues that the worker would serve if it had their routes."""
+    for queue in sorted(queues):
         logger.warning("queue not served, its work comes through a broker and no route is given queue=%s", queue)
 
 

@@ -30,6 +30,8 @@ class Shared:
     inbox: Inbox
     stopping: Stopping
     clock: Clock
+    #: The queues whose work this worker takes from their brokers.
+    consumed: frozenset[str] = frozenset()
 
     def refused(self, thread: str, error: LedgenceError) -> None:
         """Drain, since the task service gives this session no more work."""

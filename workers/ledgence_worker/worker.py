@@ -134,6 +134,7 @@ class Worker:
             inbox=inbox,
             stopping=self._stopping,
             clock=self._clock,
+            consumed=frozenset(queue.name for queue in self._queues),
         )
         acquires = needs_acquirer(self._routes, self._settings)
         self._crew = crew = Crew(shared, self._pool, self._queues, acquires=acquires)

@@ -36,7 +36,7 @@ class Routed:
         self.variables = {"PYTHONPATH": path}
 
     def publisher(self) -> WorkerProcess:
-        made = self.site._start(self.options, self.site.environment(**self.variables), PUBLISHER)
+        made = self.site.start(self.options, self.site.environment(**self.variables), PUBLISHER)
         made.wait_for_log("publishing queue=")
         return made
 

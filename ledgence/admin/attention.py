@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ledgence.admin.bounds import count_each
+from ledgence.admin.delivery import stuck_intents
 from ledgence.admin.queue_lines import QueueLine
 from ledgence.housekeeping import SILENCE_SECONDS_MAX
-from ledgence.models import DeliveryIntent, HousekeepingTurn, Lease, QuarantinedMessage, Queue, State, Task
+from ledgence.models import HousekeepingTurn, Lease, QuarantinedMessage, Queue, State, Task
 from ledgence.models.delivery import STUCK_AFTER
 from ledgence.status import COUNT_CAP, OpenSession
 from ledgence.watch import Unserved
@@ -53,7 +55,7 @@ def find_totals() -> Totals:
     failed = Task.objects.filter(outcome=State.FAILED)
     expired, stuck, lately, before, quarantined, turned = count_each(
         Lease.objects.expired(),
-        DeliveryIntent.objects.stuck(),
+        _stuck(),
         failed.filter(finished_at__gt=Now() - HOUR),
         failed.filter(finished_at__gt=Now() - 2 * HOUR, finished_at__lte=Now() - HOUR),
         QuarantinedMessage.objects.filter(received_at__gt=Now() - DAY),
@@ -68,6 +70,12 @@ def find_totals() -> Totals:
         quarantined=quarantined,
         is_kept=bool(turned),
     )
+
+
+def _stuck() -> QuerySet[Any, Any]:
+    """Return stuck intents, each once, of each cause as many as are counted."""
+    first, *others = (part.values("pk")[: COUNT_CAP + 1] for part in stuck_intents())
+    return first.union(*others)
 
 
 def make_cards(

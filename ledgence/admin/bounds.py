@@ -62,7 +62,11 @@ def newest(model: type[Model]) -> AnyOf:
 def count_each(*querysets: QuerySet[Any, Any], cap: int) -> list[int]:
     """Count the rows of each queryset in one statement; cap + 1 means more than the cap."""
     connection = connections[get_settings().database]
-    counted = [rows.order_by().values("pk")[: cap + 1].query.sql_with_params() for rows in querysets]
+    # One that is put together from several, each with its own limit, is counted as it stands.
+    counted = [
+        (rows if rows.query.combinator else rows.order_by().values("pk"))[: cap + 1].query.sql_with_params()
+        for rows in querysets
+    ]
     columns = [f"(select count(*) from ({statement}) counted)" for statement, _parameters in counted]  # noqa: S608 - made by the ORM
     with connection.cursor() as cursor:
         cursor.execute(f"select {', '.join(columns)}", [one for _, parameters in counted for one in parameters])

@@ -1,5 +1,8 @@
 """Delivery intents: the work that is ready, and whether anybody takes it."""
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.contrib import admin
@@ -11,6 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.actions import CANCEL, MOVE, REPUBLISH, RUN_NOW, SET_PRIORITY
 from ledgence.admin.base import LedgerAdmin, moment_of
+from ledgence.admin.bounds import among
 from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import find_actions, find_events
@@ -32,23 +36,33 @@ class StuckFilter(WordFilter):
     }
 
     def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
-        # Any: the model's own querysets.
-        intents: Any = rows
-        if word == "unserved":
-            return narrow_to_unserved(intents.waiting())
-        stuck: QuerySet[Any] = getattr(intents, "stuck" if word == "yes" else word)()
-        return stuck
+        using = get_settings().database
+        parts = [unserved_intents(using)] if word == "unserved" else stuck_intents(CAUSES[word])
+        return rows.filter(reduce(or_, (Q(among(part.values("pk"))) for part in parts)))
 
 
-def narrow_to_unserved(waiting: QuerySet[Any]) -> QuerySet[Any]:
-    """Narrow due intents to those for which nobody is alive: no worker has queue and program, or no publisher queue."""
-    using = get_settings().database
+#: The causes that each word of the filter stands for: querysets of the model.
+CAUSES = {
+    "yes": ("untaken", "unannounced", "failing", "unclaimed"),
+    "overdue": ("untaken", "unannounced"),
+    "failing": ("failing",),
+    "unclaimed": ("unclaimed",),
+}
+
+
+def stuck_intents(causes: Sequence[str] = CAUSES["yes"]) -> list[QuerySet[DeliveryIntent]]:
+    """Return the intents that are stuck, by cause; one may have several."""
+    return [getattr(DeliveryIntent.objects, cause)() for cause in causes]
+
+
+def unserved_intents(using: str) -> QuerySet[DeliveryIntent]:
+    """Return due intents for which nobody is alive: no worker has queue and program, or no publisher the queue."""
     published = Publisher.objects.using(using).live().values("queue")
     silent = Queue.objects.using(using).filter(mode=Queue.Mode.EXTERNAL).exclude(pk__in=published)
     conditions = Q(queue__in=list(silent.values_list("pk", flat=True)))
     for one in unserved_work(using):
         conditions |= Q(queue=one.queue_id, program=one.program_id)
-    return waiting.filter(conditions)
+    return DeliveryIntent.objects.waiting().filter(conditions)
 
 
 @admin.register(DeliveryIntent)

@@ -7,15 +7,17 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
-from django.utils.text import Truncator
+from django.utils.text import Truncator, format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ledgence.admin.actions import STOP
 from ledgence.admin.base import LedgerAdmin, moment_of
+from ledgence.admin.bounds import AnyOf, among
 from ledgence.admin.display import NOTHING, badge, join, link
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import find_actions
+from ledgence.admin.paging import CAP
 from ledgence.conf import get_settings
 from ledgence.housekeeping import SILENCE_SECONDS_MAX, seconds_since_turn
 from ledgence.models import ApiToken, OperatorAction, OperatorActionTarget, Queue, Task, WorkerSession
@@ -43,7 +45,7 @@ class KindFilter(WordFilter):
     words = dict(Kind.choices)
 
     def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
-        return rows.filter(kind=word)
+        return rows.filter(_newest(), kind=word)
 
 
 class ActionStateFilter(WordFilter):
@@ -52,7 +54,13 @@ class ActionStateFilter(WordFilter):
     words = dict(State.choices)
 
     def narrow(self, request: HttpRequest, rows: QuerySet[Any], word: str) -> QuerySet[Any]:
-        return rows.filter(state=word)
+        # Those that run have an index of their own.
+        return rows.filter(state=word) if word == State.RUNNING else rows.filter(_newest(), state=word)
+
+
+def _newest() -> AnyOf:
+    """Return the condition that an action is among the newest: their ids are not in the order of time."""
+    return among(OperatorAction.objects.order_by("-acted_at", "-pk").values("pk"))
 
 
 @admin.register(OperatorAction)
@@ -64,6 +72,11 @@ class OperatorActionAdmin(LedgerAdmin):
     search_fields = ("id",)
     search_help_text = gettext_lazy(
         "An action's id, the id of a row it named (a token's public id), or an operator's name, in full."
+    )
+
+    narrowed_note = format_lazy(
+        gettext_lazy("Actions that run are all found; other states and kinds are sought in the newest {cap}."),
+        cap=f"{CAP:,}",
     )
 
     acted = moment_of("acted_at", gettext_lazy("acted at"))

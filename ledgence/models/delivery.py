@@ -18,19 +18,17 @@ STUCK_AFTER = timedelta(seconds=60)
 STUCK_PUBLICATIONS = 5
 
 
-INTEGRATED = models.Q(queue__mode=Queue.Mode.INTEGRATED)
-#: Nobody takes it, or nobody has announced it in time.
-OVERDUE = INTEGRATED | models.Q(next_publish_at__lte=Now() - STUCK_AFTER)
+EXTERNAL = models.Q(queue__mode=Queue.Mode.EXTERNAL)
 #: The broker does not take its announcement, or what becomes of it is never known.
-FAILING = ~INTEGRATED & (
+FAILING = EXTERNAL & (
     models.Q(refusals__gte=1) | models.Q(confirmed_at__isnull=True, publications__gte=STUCK_PUBLICATIONS)
 )
 #: It was announced, and once more when nobody had claimed it in its repair time.
-UNCLAIMED = ~INTEGRATED & models.Q(confirmed_at__isnull=False, publications__gte=2)
+UNCLAIMED = EXTERNAL & models.Q(confirmed_at__isnull=False, publications__gte=2)
 
 
 class DeliveryIntentQuerySet(models.QuerySet["DeliveryIntent"]):
-    """Adds what operators ask of intents: which are stuck, and why."""
+    """Adds what operators ask of intents: which are stuck, by cause. Each cause has an index that finds its rows."""
 
     def waiting(self) -> Self:
         """Intents that are due for long, of queues that are not paused: whatever of them is stuck has its cause."""
@@ -41,21 +39,25 @@ class DeliveryIntentQuerySet(models.QuerySet["DeliveryIntent"]):
             available_at__lte=Now() - STUCK_AFTER,
         )
 
-    def stuck(self) -> Self:
-        """Intents that nobody takes though they are due: no worker or publisher serves them, or all are overwhelmed."""
-        return self.waiting().filter(OVERDUE | FAILING | UNCLAIMED)
+    def untaken(self) -> Self:
+        """Those that nobody takes: no worker serves them, or all are overwhelmed."""
+        return self.waiting().filter(~EXTERNAL)
 
-    def overdue(self) -> Self:
-        """Stuck intents that nobody has taken, or, of external queues, announced."""
-        return self.waiting().filter(OVERDUE)
+    def unannounced(self) -> Self:
+        """Those of external queues whose announcement is late: no publisher serves them, or it is overwhelmed."""
+        return self._announced_late().filter(EXTERNAL, next_publish_at__lte=Now() - STUCK_AFTER)
 
     def failing(self) -> Self:
-        """Stuck intents that the broker refuses, or whose announcements are made in vain."""
-        return self.waiting().filter(FAILING)
+        """Those that the broker refuses, or whose announcements are made in vain."""
+        return self._announced_late().filter(FAILING)
 
     def unclaimed(self) -> Self:
-        """Stuck intents that the broker has, and that nobody claims."""
-        return self.waiting().filter(UNCLAIMED)
+        """Those that the broker has, and that nobody claims."""
+        return self._announced_late().filter(UNCLAIMED)
+
+    def _announced_late(self) -> Self:
+        """The waiting ones, found by what their announcement is like."""
+        return self.filter(queue__paused_at__isnull=True, available_at__lte=Now() - STUCK_AFTER)
 
 
 class DeliveryIntent(models.Model):
@@ -111,11 +113,17 @@ class DeliveryIntent(models.Model):
                 include=["program"],
                 name="ledgence_intent_due",
             ),
-            # Integrated work is not in it, and costs it nothing.
+            # Integrated work is in neither of these, and costs them nothing.
             models.Index(
                 fields=["queue", "next_publish_at", "task"],
                 condition=models.Q(next_publish_at__isnull=False),
                 name="ledgence_intent_publish",
+            ),
+            # What operators look for when announcements go wrong.
+            models.Index(
+                fields=["task"],
+                condition=models.Q(refusals__gte=1) | models.Q(publications__gte=2),
+                name="ledgence_intent_trouble",
             ),
         ]
 

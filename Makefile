@@ -19,10 +19,11 @@ BROKER_TESTS := 299
 SLOW := slow or browser or broker or scale
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow test-brokers lint format mutants bench stop-db remove-db install elasticmq brokers interpreter
+.PHONY: help demo demo-admin test test-fast test-slow test-brokers lint format mutants bench stop-db remove-db install elasticmq brokers interpreter
 
 help:
 	@echo "make demo       run real work on this machine: thousands of tasks, and a worker killed on the way"
+	@echo "make demo-admin serve the admin over a ledger in which everything goes wrong; it prints where, and for whom"
 	@echo "make test       run the tests, in minutes; make test-fast: in less than one; make test-slow: the rest"
 	@echo "make lint       run ruff, mypy and import-linter; make format: let ruff format the code"
 	@echo "make mutants    take out each guard in turn and see the tests fail"
@@ -32,6 +33,9 @@ help:
 
 demo: $(INSTALLED)
 	@$(WITH_DATABASE) sh -c '"$$0" manage.py migrate --verbosity 0 && exec "$$0" manage.py ledgence_demo' $(BIN)/python
+
+demo-admin: $(INSTALLED)
+	@$(WITH_DATABASE) $(BIN)/python manage.py ledgence_demo_admin
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(SPREAD) -m "not ($(SLOW))"

@@ -62,11 +62,11 @@ def draw(values: Sequence[float | None], top: float) -> str:
 
 
 def round_up(value: float) -> float:
-    """Return the next 1, 2 or 5 times a power of ten: what an axis may end at."""
+    """Return the next value that an axis may end at: 1, 2, 3, 4, 5, 6 or 8 times a power of ten."""
     if value <= 1:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(power * factor for factor in (1, 2, 5, 10) if value <= power * factor)
+    return next(power * factor for factor in (1, 2, 3, 4, 5, 6, 8, 10) if value <= power * factor)
 
 
 def quantile(counts: Sequence[int], share: float) -> float | None:

@@ -37,7 +37,7 @@ class PausedFilter(WordFilter):
 class QueueAdmin(LedgerAdmin):
     confirmed = (PAUSE, RESUME)
     ordering = ("name", "pk")
-    list_display = ("name", "state", "due", "oldest", "active", "later", "served", "route", "scope")
+    list_display = ("name", "state", "due", "oldest", "active", "served", "later", "route", "scope")
     list_filter = (PausedFilter,)
     search_fields = ("name",)
     search_help_text = gettext_lazy("A queue's name in full.")

@@ -9,7 +9,7 @@ with session as materialized (
     select tenant, namespace, queues, exclude_queues, programs from ledgence_workersession where id = %(session)s
 ),
 served as materialized (
-    select i.task_id
+    select i.task_id, i.queue_id
     from unnest(%(tasks)s::uuid[]) n(task_id)
     cross join lateral (select task_id, queue_id from ledgence_deliveryintent where task_id = n.task_id limit 1) i
     join ledgence_queue q on q.id = i.queue_id
@@ -27,3 +27,5 @@ clock as materialized (select clock_timestamp() as now from (select count(*) fro
 select h.task_id, h.generation, h.available_at <= c.now and q.paused_at is null,
        h.program_id = any((select programs from session)::int[])
 from held h join ledgence_queue q on q.id = h.queue_id, clock c
+-- What was moved away while this waited for its lock is not served any more.
+where h.queue_id = any(array(select queue_id from served))

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import transaction
 
-from ledgence.models import DeliveryEvent, DeliveryIntent, OperatorAction, Queue, Task
+from ledgence.models import Attempt, DeliveryEvent, DeliveryIntent, OperatorAction, Queue, Task
 from ledgence.operations.actions import Answers, Operator
 from ledgence.operations.cancel import cancel
 from ledgence.operations.operate import requeue
@@ -251,6 +251,21 @@ class TestMove:
         assert statuses_of(third.claim((task, 1))) == {(task, 1): "not_found"}
         assert statuses_of(both.claim((task, 1))) == {(task, 1): "claimed"}
         assert statuses_of(old.claim((task, 1))) == {(task, 1): "terminal_or_superseded"}
+        assert_audit_clean()
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_claim_that_waits_for_it_gets_nothing_of_a_queue_that_the_session_does_not_serve(self):
+        make_queue("sqs", mode="external")
+        make_queue("other", mode="external")
+        task = submit_task(queue="sqs")
+        worker = Worker(queues=["sqs"])
+        with Rival() as rival:
+            with transaction.atomic():
+                move_one(task, "other")
+                claiming = rival.begin(lambda: worker.claim((task, 1)))
+                rival.wait_until_blocked(claiming)
+            assert statuses_of(claiming.result(20)) == {(task, 1): "terminal_or_superseded"}
+        assert not Attempt.objects.exists()
         assert_audit_clean()
 
     @pytest.mark.parametrize("queue", ["", "a" * 129, "a\0"])

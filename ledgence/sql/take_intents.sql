@@ -3,7 +3,7 @@
 -- match as well.
 -- Locks: the intents, one by one until there are enough, skipping those that somebody else holds, so it never waits.
 -- The clock is read after the locks.
--- Index: the primary keys of intent and task, one probe a row.
+-- Index: the primary keys of intent, queue and task, one probe a row.
 -- Not the ORM: lock, delete and two inserts in one statement.
 with held as materialized (
     select i.*
@@ -19,7 +19,14 @@ with held as materialized (
 clock as materialized (select clock_timestamp() as now from (select count(*) from held) after_the_locks),
 due as materialized (
     select h.*, c.now, gen_random_uuid() as token
-    from held h, clock c where h.available_at <= c.now
+    from held h, clock c
+    where h.available_at <= c.now
+      -- A search may have seen it before it was moved to a queue that the session does not serve.
+      and exists (
+          select 1 from ledgence_workersession s, ledgence_queue q
+          where s.id = %(session)s and q.id = h.queue_id
+            and (s.queues = '{}' or q.name = any(s.queues)) and q.name <> all(s.exclude_queues)
+      )
 ),
 taken as (
     delete from ledgence_deliveryintent where task_id = any(array(select task_id from due)) returning task_id

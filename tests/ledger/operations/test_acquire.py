@@ -13,6 +13,7 @@ from ledgence.operations.channels import CHANNEL_MAX
 from ledgence.operations.due import DueSearch
 from ledgence.operations.expire import expire
 from ledgence.operations.queues import pause
+from ledgence.operations.reschedule import move
 from ledgence.operations.routes import give_back
 from ledgence.operations.sessions import close_session
 from ledgence_worker.errors import Busy, ExternalDispatchRequired, InvalidInput, NotFound, OutOfOrder, SessionExpired
@@ -171,6 +172,21 @@ def test_what_became_undue_after_the_look_is_not_handed_out(clock: FrozenClock, 
     def look_and_move(*args, **options):
         found = look(*args, **options)()
         execute("update ledgence_deliveryintent set available_at = %s", [clock.now + MICROSECOND])
+        return lambda: found
+
+    monkeypatch.setattr(worker.search, "look", look_and_move)
+    assert worker.acquire(1) == []
+    assert state_of(task) == "queued"
+
+
+def test_what_was_moved_after_the_look_to_a_queue_that_is_not_served_is_not_handed_out(monkeypatch, db):
+    task, _ = submit_task(), submit_task(queue="other")
+    worker = Worker(queues=["default"])
+    look = worker.search.look
+
+    def look_and_move(*args, **options):
+        found = look(*args, **options)()
+        move([task], operator(), queue="other", using=USING)
         return lambda: found
 
     monkeypatch.setattr(worker.search, "look", look_and_move)

@@ -46,22 +46,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.django_db(transaction=True))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """A browser for the tests of one file.
+
+    Its client runs an event loop on the tests' own thread, which takes it for an asynchronous one until the client is
+    stopped: tests of other files would be refused the ORM. Here it may be used, since the loop waits meanwhile.
+    """
     executable = shutil.which("chromium")
     assert executable, "There is no Chromium on the PATH (on Debian: apt-get install chromium)."
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         browser = playwright.chromium.launch(executable_path=executable, args=OPTIONS)
         yield browser
         browser.close()
-
-
-@pytest.fixture(scope="package", autouse=True)
-def threads_may_wait() -> Iterator[None]:
-    """Let tests use the ORM: the browser's client runs an event loop on their thread, which waits meanwhile."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        yield
 
 
 @pytest.fixture(scope="package")

@@ -19,12 +19,13 @@ BROKER_TESTS := 299
 SLOW := slow or browser or broker or scale
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-admin test test-fast test-slow test-brokers lint format mutants bench stop-db remove-db install elasticmq brokers interpreter
+.PHONY: help demo demo-admin screenshots test test-fast test-slow test-brokers lint format mutants bench stop-db remove-db install elasticmq brokers interpreter
 
 help:
 	@echo "make demo       run real work on this machine: thousands of tasks, and a worker killed on the way"
 	@echo "make demo-admin serve the admin over a ledger in which everything goes wrong; it prints where, and for whom"
 	@echo "make test       run the tests, in minutes; make test-fast: in less than one; make test-slow: the rest"
+	@echo "make screenshots make docs/images anew, in Chromium"
 	@echo "make lint       run ruff, mypy and import-linter; make format: let ruff format the code"
 	@echo "make mutants    take out each guard in turn and see the tests fail"
 	@echo "make bench      measure speed"
@@ -48,6 +49,9 @@ test-slow: $(INSTALLED) test-brokers
 
 test-brokers: brokers
 	$(BIN)/python -m pytest $(SPREAD) --dist loadscope -m broker --passed-at-least $(BROKER_TESTS) tests/brokers
+
+screenshots: $(INSTALLED)
+	$(BIN)/python -m pytest --quiet tests/browser/screenshots.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

@@ -22,7 +22,8 @@ logger = logging.getLogger("ledgence.rollups")
 
 #: Where no housekeeping writes them, whoever counts does, when they are so many minutes old.
 LEFT_MINUTES = 2
-KEPT_SECONDS = 86_400.0
+#: A day, and the hour in which its charts begin.
+KEPT_SECONDS = 25 * 3600.0
 PRUNED_MAX = 10_000
 
 #: Where each consequence of an attempt's end is counted.

@@ -80,7 +80,9 @@ class Minutes:
 
 def find_minutes(window: Window, *, using: str) -> Minutes:
     """Sum what was counted in a window."""
-    terms = {"seconds": window.length.total_seconds(), "span": window.step.total_seconds()}
+    # The window ends before now, and so begins earlier.
+    back = window.length + INCOMPLETE + 2 * window.step
+    terms = {"seconds": back.total_seconds(), "span": window.step.total_seconds()}
     now = timezone.now()
     by_step: defaultdict[datetime, Counts] = defaultdict(Counts)
     lately: defaultdict[int, Counts] = defaultdict(Counts)

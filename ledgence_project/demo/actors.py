@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from django.db.models import F
 from django.db.models.functions import Now
 
-from ledgence.models import Attempt, Task, WorkerSession
+from ledgence.models import Attempt, Channel, Task, WorkerSession
 from ledgence.operations.acquire import acquire
 from ledgence.operations.due import DueSearch
 from ledgence.operations.quarantine import quarantine
@@ -107,6 +107,8 @@ class PretendedWorker:
         """Let the worker be unheard of for so long, as one that was killed."""
         sessions = WorkerSession.objects.using(self._using).filter(pk=self._session)
         sessions.update(extended_at=F("extended_at") - since, opened_at=F("opened_at") - since)
+        channels = Channel.objects.using(self._using).filter(session=self._session)
+        channels.update(answered_at=F("answered_at") - since)
 
 
 def raised(name: str, message: str, *, module: str, line: int, statement: str) -> Report:

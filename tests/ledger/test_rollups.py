@@ -146,7 +146,7 @@ def test_old_counts_are_pruned(counts: Rollups, monkeypatch: pytest.MonkeyPatch)
         counts.count_ends([(Queue.objects.get().pk, "failed")])
         counts.write(unfinished=True)
     old = Rollup.objects.order_by("pk")[:2]
-    execute("update ledgence_rollup set minute = now() - interval '25 h' where id = any(%s)", [[row.pk for row in old]])
+    execute("update ledgence_rollup set minute = now() - interval '26 h' where id = any(%s)", [[row.pk for row in old]])
     monkeypatch.setattr(module, "PRUNED_MAX", 1)
     for left in (2, 1, 1):
         prune_rollups(using=USING)

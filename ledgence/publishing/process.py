@@ -21,6 +21,9 @@ from ledgence_worker.errors import LedgenceError
 
 logger = logging.getLogger("ledgence.publishing")
 
+#: How often the process looks whether its publishers have ended, as they do with ``once``.
+LOOK_SECONDS = 0.25
+
 
 class PublisherProcess:
     """Publishes all routes of a configuration. ``operator`` is recorded as who activates them."""
@@ -79,11 +82,12 @@ class PublisherProcess:
         for queue in queues:
             logger.info("publishing queue=%s destination=%s", queue.name, queue.destination)
         listener = self._listen() if get_settings().hints and not self._once else None
-        if not self._once:
-            self._stops.get()
-            logger.info("publisher stopping")
-            for one in publishers:
-                one.stop()
+        while any(thread.is_alive() for thread in threads):
+            if self._wait(LOOK_SECONDS):
+                logger.info("publisher stopping")
+                break
+        for one in publishers:
+            one.stop()
         for thread in threads:
             thread.join()
         if listener is not None:

@@ -70,7 +70,6 @@ class QueuePublisher:
         self._patience = Patience(SystemClock(), threading.Event(), first=FIRST_SECONDS, ceiling=LONGEST_SECONDS)
         self._database_at = 0.0
         self._stop_at = math.inf
-        self._is_routed: bool | None = None
         self._looped_at = self._turned_at = self._answered_at = time.monotonic()
         self.confirmed = 0
         #: Whether anything was sent, or was to be sent, and not confirmed.
@@ -231,7 +230,7 @@ class QueuePublisher:
         try:
             with calling(self._connections, "publisher"):
                 self._row.delete()
-        except LedgenceError as error:
+        except Exception as error:
             logger.warning("publisher could not say that it ends queue=%s error=%s", self.queue.name, error)
         logger.info("publisher ended queue=%s confirmed=%s", self.queue.name, self.confirmed)
 

@@ -12,9 +12,11 @@ from ledgence.operations.authorize import authorize
 from ledgence.operations.cancel import cancel
 from ledgence.operations.expire import expire
 from ledgence.operations.operate import force_expire, republish, requeue, requeue_as_copy
+from ledgence.operations.publish import LeasedPublication, RoutedQueue
 from ledgence.operations.queues import pause
 from ledgence.operations.renew import renew
 from ledgence.operations.reschedule import move, run_now, set_priority
+from ledgence.operations.routes import give_back
 from ledgence.operations.settle import release, settle
 from ledgence_worker.errors import LedgenceError
 from ledgence_worker.protocol import Outcome, Owner, Settled
@@ -29,8 +31,11 @@ from tests.ledger.actors import (
     operator,
     settlement_of,
 )
+from tests.ledger.publishers import DEFAULT, PublisherActor
 
-STATES = ("queued", "active", "expired", "reclaimed", "failed")
+#: The last two are of an external queue: work that is to be published, and work that a publisher holds.
+STATES = ("queued", "active", "expired", "reclaimed", "failed", "unpublished", "publishing")
+EXTERNAL = ("unpublished", "publishing")
 KEYS = ("k0", "k1")
 #: An owner tuple that nobody was ever given.
 NOBODY = uuid4()
@@ -42,12 +47,16 @@ CLEAR = "".join(
 )
 SAVE = "".join(f"create temp table saved_{table} as table ledgence_{table};" for table in TABLES)
 RESTORE = CLEAR + "".join(f"insert into ledgence_{table} table saved_{table};" for table in TABLES)
-RESTORE += "update ledgence_queue set paused_at = null where paused_at is not null"
+RESTORE += "update ledgence_queue set paused_at = null where paused_at is not null;"
+ROUTE = "update ledgence_queue set mode = 'external', destination = 'there' where name = 'default'"
+UNROUTE = "update ledgence_queue set mode = 'integrated', destination = null where mode = 'external'"
 
 SNAPSHOT = """
 select t.idempotency_key, concat_ws(' ', t.outcome, 'r' || t.revision, 'p' || t.priority, q.name,
     'asked' || (t.cancel_requested_at is not null),
-    'intent ' || i.generation || i.cause || i.charged, 'lease ' || l.number || 'c' || l.charged, 'asked' ||
+    'intent ' || i.generation || i.cause || i.charged, 'epoch ' || i.epoch || 'sent' || i.publications || 'token' ||
+    (i.publish_token is not null) || 'confirmed' || (i.confirmed_at is not null) || 'announced' ||
+    (i.publication_id is not null), 'lease ' || l.number || 'c' || l.charged, 'asked' ||
     (l.cancel_requested_at is not null), (select string_agg(concat_ws(':', a.number, a.cause, a.outcome, a.consequence,
     a.settlement is not null, a.late_outcome), ', ' order by a.number) from ledgence_attempt a where a.task_id = t.id))
 from ledgence_task t
@@ -81,15 +90,25 @@ class Scene:
 
     def __init__(self, cast: Cast, state: str) -> None:
         execute(CLEAR)
-        Queue.objects.get_or_create(tenant="default", namespace="default", name="other")
+        execute(UNROUTE)
+        for name in ("default", "other"):
+            Queue.objects.get_or_create(tenant="default", namespace="default", name=name)
         self.cast = cast
         # Its last command, which can be repeated in every state.
         cast.owner.acquire(2)
+        self.is_external = state in EXTERNAL
+        if self.is_external:
+            execute(ROUTE)
         self.tasks = send(*KEYS)
         self.names = dict(zip(self.tasks, KEYS, strict=True))
         self.owners = [Owner(task_id=task, number=1, token=NOBODY) for task in self.tasks]
         self.stale = self.owners
-        if state != "queued":
+        self.leased = [
+            LeasedPublication(task_id=task, generation=1, publication_id=uuid4(), token=NOBODY) for task in self.tasks
+        ]
+        if state == "publishing":
+            self.leased = PublisherActor(self.queue).lease()
+        if state != "queued" and not self.is_external:
             self._claim()
         if state in ("expired", "reclaimed"):
             expire_leases()
@@ -109,8 +128,13 @@ class Scene:
         taken = {assignment.task_id: assignment.owner for assignment in self.cast.owner.acquire(2)}
         self.owners = [taken[task] for task in self.tasks]
 
+    @property
+    def queue(self) -> RoutedQueue:
+        """The tasks' queue, as its publisher knows it."""
+        return RoutedQueue(id=Queue.objects.get(name="default").pk, name=DEFAULT, destination="there")
+
     def restore(self) -> None:
-        execute(RESTORE)
+        execute(RESTORE + (ROUTE if self.is_external else UNROUTE))
         self.same_action = uuid4()
 
     def settle_as(self, outcome: Outcome, owners: Sequence[Owner]) -> list[Settled]:
@@ -236,8 +260,23 @@ def _submit(scene: Scene, side: int, order: Sequence[int]) -> Answers:
 
 
 def _pause(scene: Scene, side: int, order: Sequence[int]) -> Answers:
-    pause([execute("select queue_id from ledgence_task limit 1")[0][0]], operator(), using=USING)
+    pause([scene.queue.id], operator(), using=USING)
     return {}
+
+
+def _give_back(scene: Scene, side: int, order: Sequence[int]) -> Answers:
+    [answer] = give_back(scene.queue.id, operator(), using=USING).values()
+    return dict.fromkeys(KEYS, answer)
+
+
+def _lease(scene: Scene, side: int, order: Sequence[int]) -> Answers:
+    leased = PublisherActor(scene.queue).lease()
+    return {scene.names.get(one.task_id, "other"): f"leased {one.generation}" for one in leased}
+
+
+def _confirm(scene: Scene, side: int, order: Sequence[int]) -> Answers:
+    held = PublisherActor(scene.queue).record(*(scene.leased[place] for place in order))
+    return {scene.names[task]: "held" if task in held else "told" for task in scene.tasks}
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -263,9 +302,12 @@ OPERATIONS: dict[str, Operation] = {
     "move": _move,
     "set_priority": _set_priority,
     "pause": _pause,
+    "give_back": _give_back,
+    "lease": _lease,
+    "confirm": _confirm,
 }
 #: These pass over rows that somebody holds instead of waiting, so they may do less than in any order of the two.
-SKIPPING = {"acquire", "expire", "renew"}
+SKIPPING = {"acquire", "expire", "renew", "lease", "confirm"}
 
 
 def answers_of(operation: Operation, scene: Scene, side: int, order: Sequence[int]) -> Answers:

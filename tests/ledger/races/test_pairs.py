@@ -23,7 +23,7 @@ from tests.ledger.rivals import Rival
 STOPS_MAX = 20
 ORDERS = ((0, 1), (1, 0))
 #: What an operation that waits for nobody answers of a task that somebody else holds.
-PASSED_OVER = (None, "busy askedFalse")
+PASSED_OVER = (None, "busy askedFalse", "held")
 type Found = tuple[str | None, str | None, str | None]
 type Seen = tuple[dict[str, str], Answers, Answers]
 
@@ -192,6 +192,14 @@ def test_every_pair_of_operations_is_explained_by_an_order(arena: Arena, one: st
         ("failed", "requeue", "requeue"),
         ("failed", "requeue_same", "requeue_same"),
         ("failed", "requeue", "cancel"),
+        ("unpublished", "lease", "claim"),
+        ("unpublished", "claim", "lease"),
+        ("unpublished", "lease", "lease"),
+        ("unpublished", "lease", "give_back"),
+        ("publishing", "confirm", "claim"),
+        ("publishing", "claim", "confirm"),
+        ("publishing", "confirm", "republish"),
+        ("publishing", "republish", "confirm"),
     ],
 )
 def test_the_pairs_that_meet_most_are_explained_by_an_order(arena: Arena, one: str, other: str):

@@ -13,6 +13,7 @@ from django.core.management import get_commands, load_command_class
 from django.db import connection
 
 import ledgence
+from ledgence.admin.overview import find_overview
 from ledgence.explanation import Code
 from ledgence.explanation.facts import UNTAKEN_AFTER
 from ledgence.management.acting import ActingCommand
@@ -92,6 +93,13 @@ def test_every_code_of_an_explanation_stands_there_once() -> None:
     assert sorted(told) == sorted(Code)
     assert f"due for more than {UNTAKEN_AFTER.total_seconds():.0f} s" in PAGE.read_text()
     assert f"counted up to {COUNT_CAP:,}" in PAGE.read_text()
+
+
+@pytest.mark.django_db
+def test_every_card_of_the_overview_stands_there() -> None:
+    told = [row["Card"] for row in table(PAGE, "Card")]
+    # Nought of each, and so all of them in the plural.
+    assert told == [card.label for card in find_overview().cards]
 
 
 def test_every_figure_of_the_benchmark_stands_there() -> None:

@@ -14,7 +14,7 @@ from ledgence.operations.programs import Wanted, ensure_programs
 from ledgence.transitions import transition
 from ledgence_worker import limits
 from ledgence_worker.errors import NotFound, SessionExpired
-from ledgence_worker.protocol import OpenSession, Session
+from ledgence_worker.protocol import ExternalQueue, OpenSession, Session
 
 
 def open_session(command: OpenSession, *, using: str) -> Session:
@@ -106,6 +106,6 @@ def _session(session_id: UUID, rows: sql.Rows) -> Session:
         remaining_seconds=remaining,
         tenant=tenant,
         namespace=namespace,
-        external_queues=tuple(external_queues),
+        external_queues=tuple(ExternalQueue(name=name, destination=at) for name, at in external_queues),
         drain_requested=drain_requested,
     )

@@ -324,6 +324,18 @@ def test_a_route_of_another_tenant_is_refused(scene: Consumption, caplog: pytest
     assert "other/default" in caplog.text
 
 
+def test_a_route_to_another_physical_queue_than_the_ledgers_is_refused(
+    scene: Consumption, caplog: pytest.LogCaptureFixture
+):
+    """What waits there may be another installation's: nothing of it is recorded and removed."""
+    elsewhere = MemoryBroker(address="elsewhere")
+    elsewhere.put(_body(uuid4()))
+    scene.routes = [make_route(SpyQueue(elsewhere))]
+    assert scene.run(lambda: None) == 2
+    assert "comes through there, and this worker's route leads to elsewhere" in caplog.text
+    assert (elsewhere.waiting, QuarantinedMessage.objects.count()) == (1, 0)
+
+
 def test_a_queue_that_was_never_used_keeps_its_rubbish(scene: Consumption):
     """There is nothing to record it under; the worker goes on."""
     Queue.objects.all().delete()

@@ -23,6 +23,7 @@ from ledgence_worker.protocol import (
     Acquired,
     Assignment,
     CatalogueEntry,
+    ExternalQueue,
     OpenSession,
     Outcome,
     Owner,
@@ -357,7 +358,7 @@ class FakeTaskService:
             lease_seconds=self.lease_seconds,
             cleanup_seconds=30.0,
             remaining_seconds=self.session_seconds,
-            external_queues=self.external_queues,
+            external_queues=tuple(ExternalQueue(name=name, destination="memory") for name in self.external_queues),
             drain_requested=self.is_draining,
         )
 

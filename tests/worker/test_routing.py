@@ -10,9 +10,10 @@ import pytest
 
 from ledgence.testing.delivery import MemoryBroker
 from ledgence_worker import routing
+from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.errors import BrokerRefused, BrokerUnavailable, InvalidInput
 from ledgence_worker.patience import Patience
-from ledgence_worker.protocol import Session
+from ledgence_worker.protocol import ExternalQueue, Session
 from ledgence_worker.routing import check_routes, needs_acquirer, open_queue, served_routes
 from tests.worker.fakes import FakeClock, make_settings
 from tests.worker.routed import SpyQueue, make_route
@@ -27,8 +28,16 @@ SESSION = Session(
 )
 
 
+def external(*names: str) -> Session:
+    return replace(SESSION, external_queues=tuple(ExternalQueue(name=name, destination="memory") for name in names))
+
+
 def route(queue: str = "far", *, spy: SpyQueue | None = None, **scope: str):
     return make_route(spy or SpyQueue(MemoryBroker()), queue=queue, **scope)
+
+
+def queue_at(address: str) -> ConsumedQueue:
+    return ConsumedQueue(name="far", broker=SpyQueue(MemoryBroker()), address=address)
 
 
 @pytest.fixture
@@ -78,7 +87,7 @@ def test_a_broker_that_does_not_answer_is_asked_again(caplog):
     spy.inspections.extend([BrokerUnavailable("down")] * 3)
     clock, patience = opening(spy)
     queue = open_queue(route(spy=spy), patience)
-    assert (queue.name, queue.broker) == ("far", spy)
+    assert (queue.name, queue.broker, queue.address) == ("far", spy, "arn:far")
     assert len(clock.pauses) == 3
     assert "broker not available command=inspect queue=far tries=1 error=down" in caplog.text
     assert "its messages end too soon" in caplog.text
@@ -96,32 +105,37 @@ def test_a_broker_that_refuses_is_not_asked_again():
 
 @pytest.mark.parametrize("scope", [{}, {"tenant": "acme"}, {"tenant": "acme", "namespace": "default"}])
 def test_a_route_of_the_sessions_scope_is_served(scope):
-    check_routes([route(**scope)], SESSION, make_settings())
+    check_routes([route(**scope)], [], SESSION, make_settings())
 
 
 @pytest.mark.parametrize("scope", [{"tenant": "other"}, {"namespace": "other"}], ids=["tenant", "namespace"])
 def test_a_route_of_another_scope_is_refused(scope):
     with pytest.raises(InvalidInput, match="other.*acme/default"):
-        check_routes([route(**scope)], SESSION, make_settings())
+        check_routes([route(**scope)], [], SESSION, make_settings())
 
 
 def test_a_named_queue_whose_work_comes_through_an_unknown_broker_is_refused():
-    session = replace(SESSION, external_queues=("far", "near"))
     with pytest.raises(InvalidInput, match="work of near comes.*--delivery-config"):
-        check_routes([route("far")], session, make_settings(queues=("near", "far")))
+        check_routes([route("far")], [], external("far", "near"), make_settings(queues=("near", "far")))
 
 
 def test_one_that_is_not_named_is_told(caplog):
-    session = replace(SESSION, external_queues=("far", "near"))
-    check_routes([route("far")], session, make_settings())
+    check_routes([route("far")], [], external("far", "near"), make_settings())
     assert "queue not served" in caplog.text
     assert "queue=near" in caplog.text
     assert "queue=far" not in caplog.text
 
 
 def test_a_route_that_is_not_active_is_told(caplog):
-    check_routes([route("far")], SESSION, make_settings())
+    check_routes([route("far")], [queue_at("memory")], SESSION, make_settings())
     assert "queue=far" in caplog.text
+
+
+def test_a_route_that_leads_elsewhere_than_the_ledgers_is_refused(caplog):
+    check_routes([route("far")], [queue_at("memory")], external("far"), make_settings())
+    assert caplog.text == ""
+    with pytest.raises(InvalidInput, match="far comes through memory.*leads to staging"):
+        check_routes([route("far")], [queue_at("staging")], external("far"), make_settings())
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ logger = logging.getLogger("ledgence_worker.consumed_queue")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumedQueue:
-    """The queue's name, and what receives from its physical queue."""
+    """The queue's name, what receives from its physical queue, and that one's address, once its broker has told it."""
 
     name: str
     broker: AckQueue
+    address: str = ""
 
     def give_back(self, messages: Sequence[Message]) -> None:
         """Let others have messages at once. Where that fails they come again when their visibility is over."""

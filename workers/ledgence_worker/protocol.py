@@ -59,10 +59,18 @@ class OpenSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalQueue:
+    """A queue that hands out its work through a broker. ``destination``: the physical queue's address in its route."""
+
+    name: str
+    destination: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """What the task service grants to a worker process: the timings it must keep, in seconds, and its scope.
 
-    ``external_queues`` names those of the queues it serves that hand out their work through a broker. With
+    ``external_queues`` are those of the queues it serves that hand out their work through a broker. With
     ``drain_requested`` the session gets no more work: finish what runs, close it and end.
     """
 
@@ -72,8 +80,13 @@ class Session:
     remaining_seconds: float
     tenant: str
     namespace: str
-    external_queues: tuple[str, ...] = ()
+    external_queues: tuple[ExternalQueue, ...] = ()
     drain_requested: bool = False
+
+    @property
+    def destinations(self) -> dict[str, str]:
+        """The addresses of the physical queues, by the names of the external queues."""
+        return {queue.name: queue.destination for queue in self.external_queues}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,7 +120,7 @@ class Renewer:
             return
         self._extension_tries = 0
         # A queue that is routed while the worker runs goes quiet here, and nothing else would say why.
-        tell_unserved(set(session.external_queues) - set(self._session.external_queues) - self._consumed)
+        tell_unserved(session.destinations.keys() - self._session.destinations.keys() - self._consumed)
         self._session = session
         # All that an idle worker hears of the task service where its work comes through a broker.
         self.answered_at = self._clock.monotonic()

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.config import Route, read_routes
@@ -46,14 +47,18 @@ def open_queue(route: Route, patience: Patience) -> ConsumedQueue:
     for warning in inspection.warnings:
         logger.warning("broker queue=%s destination=%s warning=%s", route.queue, inspection.address, warning)
     logger.info("broker answers queue=%s destination=%s", route.queue, inspection.address)
-    return queue
+    return replace(queue, address=inspection.address)
 
 
-def check_routes(routes: Sequence[Route], session: Session, settings: WorkerSettings) -> None:
+def check_routes(
+    routes: Sequence[Route], queues: Sequence[ConsumedQueue], session: Session, settings: WorkerSettings
+) -> None:
     """Refuse what could not be served through these routes, and log what is not. Raises InvalidInput."""
     for route in routes:
         _check_scope(route, session)
-    unrouted = set(session.external_queues) - {route.queue for route in routes}
+    for queue in queues:
+        _check_destination(queue, session)
+    unrouted = session.destinations.keys() - {route.queue for route in routes}
     if named := sorted(unrouted & set(settings.queues)):
         raise InvalidInput(
             f"The work of {', '.join(named)} comes through a broker: give --delivery-config with its route."
@@ -75,8 +80,18 @@ def _check_scope(route: Route, session: Session) -> None:
             f"The route of queue {route.queue} is of {'/'.join(told)}, and this worker of {'/'.join(own)}: "
             "give it a file of its own."
         )
-    if route.queue not in session.external_queues:
-        logger.warning("queue has no active route that this session may use, so no messages come queue=%s", route.queue)
+
+
+def _check_destination(queue: ConsumedQueue, session: Session) -> None:
+    destination = session.destinations.get(queue.name)
+    if destination is None:
+        logger.warning("queue has no active route that this session may use queue=%s", queue.name)
+    elif destination != queue.address:
+        # What waits there is another installation's work: it would be found unknown, recorded and removed.
+        raise InvalidInput(
+            f"The work of queue {queue.name} comes through {destination}, and this worker's route leads to "
+            f"{queue.address}: correct the delivery configuration."
+        )
 
 
 def needs_acquirer(routes: Sequence[Route], settings: WorkerSettings) -> bool:

@@ -92,7 +92,7 @@ class Worker:
                 self._open_queues()
                 session = open_session(self._service, self._settings, catalogue, self._patience())
             self._pool.shorten_stops(stop_seconds(session.cleanup_seconds))
-            check_routes(self._routes, session, self._settings)
+            check_routes(self._routes, self._queues, session, self._settings)
         except Interrupted:
             # A signal between the session's opening and here finds work to drain.
             if session is None:

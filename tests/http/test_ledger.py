@@ -57,7 +57,6 @@ EXCLUDED = {
     "test_cancel.test_a_task_that_is_claimed_meanwhile_is_asked": RIVAL,
     "test_cancel.test_a_task_that_is_retried_meanwhile_is_found_in_another_round": RIVAL,
     "test_claim.test_of_two_that_claim_one_generation_the_second_learns_it_is_handed_off": RIVAL,
-    "test_claim.test_work_that_is_moved_out_of_reach_while_the_claim_waits_is_not_claimed": RIVAL,
     "test_sessions.test_two_processes_with_one_new_catalogue_open_both": RIVAL,
     "test_settle.test_a_lease_that_expires_while_its_row_is_waited_for_is_lost": RIVAL,
     "test_settle.test_a_settlement_that_waits_for_expiry_is_late": RIVAL,

@@ -11,7 +11,6 @@ from ledgence.operations.cancel import cancel
 from ledgence.operations.channels import CHANNEL_MAX
 from ledgence.operations.claim import claim
 from ledgence.operations.queues import pause, resume
-from ledgence.operations.reschedule import move
 from ledgence.operations.sessions import close_session
 from ledgence_worker.claims import Claim, ClaimStatus, Dispatch
 from ledgence_worker.errors import InvalidInput, NotFound, OutOfOrder, SessionExpired
@@ -311,19 +310,4 @@ def test_of_two_that_claim_one_generation_the_second_learns_it_is_handed_off():
             claiming = rival.begin(lambda: answer(other, task))
             rival.wait_until_blocked(claiming)
         assert claiming.result(20) == HANDED_OFF
-    assert_audit_clean()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_work_that_is_moved_out_of_reach_while_the_claim_waits_is_not_claimed():
-    Queue.objects.create(tenant="default", namespace="default", name="other")
-    task = submit_task()
-    worker = Worker(queues=["default"])
-    with Rival() as rival:
-        with transaction.atomic():
-            move({task: 1}, operator(), queue="other", using=USING)
-            claiming = rival.begin(lambda: worker.claim((task, 1)))
-            rival.wait_until_blocked(claiming)
-        assert claiming.result(20).assignments == ()
-    assert DeliveryIntent.objects.get().queue.name == "other"
     assert_audit_clean()

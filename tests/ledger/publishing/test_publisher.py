@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, transaction
 
 from ledgence.models import DeliveryEvent, DeliveryIntent, Publisher
-from ledgence.operations.publish import Publications, RoutedQueue
+from ledgence.operations.publish import Publications, RoutedQueue, SendResult
 from ledgence.operations.routes import give_back
 from ledgence.publishing import outage, publisher, row, senders
 from ledgence.testing.delivery.faults import Call, Faults
@@ -207,11 +207,21 @@ class TestRunning:
 
     def test_what_is_not_begun_while_its_lease_is_fresh_is_not_sent(self, queue: RoutedQueue, monkeypatch):
         monkeypatch.setattr(publisher, "BEGIN_SECONDS", 0.0)
+        recorded: list[PublishStatus | None] = []
+        turn = Publications.turn
+
+        def note(self: Publications, results: Sequence[SendResult], limit: int) -> object:
+            recorded.extend(result.status for result in results)
+            return turn(self, results, limit)
+
+        monkeypatch.setattr(Publications, "turn", note)
         broker = Scripted()
         submit_tasks(3)
         with publishing(queue, broker):
-            wait_until(lambda: DeliveryIntent.objects.exclude(publish_token=None).count() == 0, "all are given back")
+            wait_until(lambda: len(recorded) >= 3, "they come back")
         assert broker.batches == []
+        assert set(recorded) == {None}
+        assert DeliveryIntent.objects.filter(publications=0, publish_token=None).count() == 3
 
 
 class TestFaults:

@@ -132,16 +132,15 @@ class Bulk:
         return any([self._step(*row) for row in running])
 
     def _step(self, action: UUID, kind: str, parameters: dict[str, Any] | None) -> bool:
-        progress = self._progress[action]
-        columns = {"action": action, "limit": progress.size, "passed": list(progress.passed)}
-        taken: list[str] = []
+        taken: dict[str, int] = {}
         try:
             with transition(self._using, what=f"{kind} {action}"):
-                rows = sql.run("take_targets", self._using, columns)
-                taken = [target for target, _ in rows]
+                rows = self._take(action, self._progress[action].size)
+                taken = {target: row for row, target, _ in rows}
                 if rows:
-                    tasks = {UUID(target): seen for target, seen in rows}
-                    self._answer(action, PARTS[kind].apply(tasks, using=self._using, **(parameters or {})))
+                    tasks = {UUID(target): seen for _, target, seen in rows}
+                    answers = PARTS[kind].apply(tasks, using=self._using, **(parameters or {}))
+                    self._answer(action, taken, answers)
         except (LedgenceError, DatabaseError) as error:
             # A broken connection says nothing of a row.
             if not taken or isinstance(error, OperationalError):
@@ -150,22 +149,36 @@ class Bulk:
             return True
         return bool(taken) or self._end(action)
 
-    def _leave(self, action: UUID, taken: list[str], error: Exception) -> None:
+    def _leave(self, action: UUID, taken: dict[str, int], error: Exception) -> None:
         """Look closer at a chunk of which nothing was done; of a single row: leave it."""
         progress = self._progress[action]
         if len(taken) > 1:
             progress.size = max(1, len(taken) // 10)
             return
+        [target] = taken
         progress.size = CHUNK
-        if isinstance(error, Busy):
-            progress.passed.update(taken)
-            return
-        logger.error("row refused action_id=%s row=%s error=%s", action, taken[0], error)
-        self._answer(action, {taken[0]: "refused"})
+        if not isinstance(error, Busy) and self._refuse(action, target):
+            logger.error("row refused action_id=%s row=%s error=%s", action, target, error)
+        else:
+            progress.passed.add(target)
 
-    def _answer(self, action: UUID, answers: Answers) -> None:
-        columns = {"targets": list(answers), "answers": list(answers.values()), "unchanged": sorted(UNCHANGED)}
-        sql.run("answer_targets", self._using, {"action": action, **columns})
+    def _refuse(self, action: UUID, target: str) -> bool:
+        """Answer a row that nothing could be done with, unless another process has it now; return whether it is."""
+        with transition(self._using, what=f"refuse {target}"):
+            for row, first, _ in self._take(action, 1):
+                if first == target:
+                    self._answer(action, {target: row}, {target: "refused"})
+                    return True
+        return False
+
+    def _take(self, action: UUID, limit: int) -> sql.Rows:
+        columns = {"action": action, "limit": limit, "passed": list(self._progress[action].passed)}
+        return sql.run("take_targets", self._using, columns)
+
+    def _answer(self, action: UUID, rows: dict[str, int], answers: Answers) -> None:
+        """Write answers into the rows that they are for, by the rows' keys."""
+        columns = {"targets": [rows[target] for target in answers], "answers": list(answers.values())}
+        sql.run("answer_targets", self._using, {"action": action, "unchanged": sorted(UNCHANGED), **columns})
 
     def _end(self, action: UUID) -> bool:
         """End an action of which no row is left to take. Rows that were held come again with the next turn."""

@@ -1,13 +1,14 @@
--- Writes the answers of rows that have none, and counts them on their action: what was changed, and what was skipped by
--- its answer. Counts also after a stop, which may come while a chunk is on its way.
+-- Writes the answers of rows that this transaction has taken, and counts them on their action: what was changed, and what
+-- was skipped by its answer. Counts also after a stop, which may come while a chunk is on its way.
 -- Locks: the rows (held already), then the action (no key update), to the end of the transaction, which is near.
--- Index: ledgence_action_target, named as = any(array[key]) so that it is probed; the action's primary key.
+-- Index: primary keys; that of the rows is named as = any(array[key]), and nothing else of them is asked, so that it is
+-- probed: a new action's rows are more than the statistics know, and any other way would read all of them for each.
 -- Not the ORM: two updates as one.
 with answered as (
     update ledgence_operatoractiontarget t
     set answer = a.answer
-    from unnest(%(targets)s::text[], %(answers)s::text[]) a(target, answer)
-    where t.action_id = %(action)s and t.target = any(array[a.target]) and t.answer = ''
+    from unnest(%(targets)s::bigint[], %(answers)s::text[]) a(id, answer)
+    where t.id = any(array[a.id])
     returning t.answer
 ),
 skipped as materialized (

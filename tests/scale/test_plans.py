@@ -30,11 +30,13 @@ INDEXES = {
         "ledgence_attempt_number",
         "ledgence_deliveryintent_pkey",
     },
+    "fill_action": {"ledgence_task_pkey", "ledgence_deliveryintent_pkey", "ledgence_lease_pkey"},
     "find_assignments": {"ledgence_attempt_number", "ledgence_task_pkey", "ledgence_lease_pkey"},
     "find_due": {"ledgence_intent_due"},
     "find_due_from": {"ledgence_intent_due"},
     "find_keys": {"ledgence_task_key"},
     "find_live_leases": {"ledgence_lease_pkey"},
+    "hasten_intents": {"ledgence_deliveryintent_pkey"},
     "is_drained": {"ledgence_intent_due"},
     "lock_dispatches": {"ledgence_deliveryintent_pkey"},
     "lock_expired_leases": {"ledgence_lease_expiry"},
@@ -42,12 +44,14 @@ INDEXES = {
     "lock_leases": {"ledgence_lease_pkey"},
     "lock_leases_of_tasks": {"ledgence_lease_pkey"},
     "lock_tasks": {"ledgence_task_pkey"},
+    "move_intents": {"ledgence_deliveryintent_pkey", "ledgence_task_pkey"},
     "next_expiry": {"ledgence_lease_expiry"},
     "record_late_settlements": {"ledgence_attempt_number", "ledgence_attempt_pkey"},
     "renew_leases": {"ledgence_lease_pkey"},
     "republish_intents": {"ledgence_deliveryintent_pkey"},
     "request_cancel": {"ledgence_lease_pkey", "ledgence_task_pkey"},
     "requeue_tasks": {"ledgence_task_pkey", "ledgence_attempt_number"},
+    "set_priority": {"ledgence_deliveryintent_pkey", "ledgence_task_pkey"},
     "submit_tasks": set(),
     "take_intents": {"ledgence_deliveryintent_pkey", "ledgence_task_pkey", "ledgence_attempt_number"},
 }
@@ -65,7 +69,7 @@ def plans(own_database: None) -> Iterator[dict[tuple[str, str], list[Explained]]
     found = {}
     with explained() as rehearsal:
         tour(Worker())
-    execute(f"truncate {', '.join(GROWING)} cascade")
+    execute(f"truncate {', '.join(GROWING)}, ledgence_operatoraction cascade")
     # True now, and wrong from then on.
     execute("analyze")
     with WorkerConnection() as connection:

@@ -1,18 +1,25 @@
 """A walk through the operations, so that each hot statement is sent with work to do."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from uuid import UUID, uuid4
 
+from django.utils import timezone
+
 from ledgence import sql
+from ledgence.models import OperatorAction
 from ledgence.operations.authorize import authorize
+from ledgence.operations.bulk import Bulk, begin_bulk
 from ledgence.operations.cancel import cancel
 from ledgence.operations.expire import expire, seconds_to_next_expiry
 from ledgence.operations.operate import force_expire, republish, requeue, requeue_as_copy
 from ledgence.operations.renew import renew
+from ledgence.operations.reschedule import move, run_now, set_priority
 from ledgence.operations.settle import settle
 from ledgence_worker.protocol import Assignment, Outcome, Owner
 from tests.ledger.actors import Worker, execute, operator, raised, settlement_of, submit_tasks
 
+Kind = OperatorAction.Kind
 BATCH = 8
 #: So many that searches find as many as they ask for: only then they leave marks.
 TASKS = 16 * BATCH
@@ -23,6 +30,7 @@ def tour(worker: Worker) -> None:
     using = worker.using
     tasks = submit_tasks(TASKS, using=using)
     named = submit_tasks(BATCH, using=using)
+    reschedule(using)
     keyed = {submit_tasks(using=using, idempotency_key=f"{tasks[0]}-{turn % 4}")[0] for turn in range(BATCH)}
     assert len(keyed) == 4
     run_some(worker)
@@ -40,6 +48,21 @@ def tour(worker: Worker) -> None:
     sql.run("is_drained", using, {"session": worker.session_id})
     while left := worker.acquire(BATCH * 4):
         settle(worker.session_id, [settlement_of(a) for a in left], using=using)
+
+
+def reschedule(using: str) -> None:
+    """Let operators change when, where and before what queued work waits: a few tasks, and some in chunks."""
+    later = submit_tasks(BATCH, run_after=timezone.now() + timedelta(hours=1), using=using)
+    seen = dict.fromkeys(later, 1)
+    submit_tasks(queue="elsewhere", using=using)
+    assert set(run_now(seen, operator(), using=using).values()) == {"due"}
+    assert set(move(seen, operator(), queue="elsewhere", using=using).values()) == {"moved"}
+    assert set(set_priority(seen, operator(), priority=5, using=using).values()) == {"set"}
+    for kind, parameters in ((Kind.SET_PRIORITY, {"priority": 6}), (Kind.CANCEL, None), (Kind.REQUEUE, None)):
+        begin_bulk(kind, later, operator(), scope={}, parameters=parameters, using=using)
+        bulk = Bulk(using)
+        assert bulk.turn()
+        assert not bulk.turn()
 
 
 def run_some(worker: Worker) -> None:

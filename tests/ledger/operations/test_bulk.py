@@ -31,6 +31,7 @@ from tests.ledger.actors import (
     submit_tasks,
 )
 from tests.ledger.rivals import Rival
+from tests.scale.explaining import explained
 
 Kind, State = OperatorAction.Kind, OperatorAction.State
 SCOPE = {"list": "task", "filter": "state=queued", "words": "state: queued", "bound": "none"}
@@ -362,6 +363,23 @@ class refused:  # noqa: N801 - reads as a word
 
     def __exit__(self, *_: object) -> None:
         execute("drop trigger refuse on ledgence_task; drop function refuse()")
+
+
+def test_a_chunk_reads_its_own_rows_alone_though_the_server_knows_of_none(db: None):
+    """An action brings more rows than the statistics tell of, which nobody gathers in time."""
+    execute("analyze ledgence_operatoractiontarget")
+    by = begin(Kind.CANCEL, [uuid4() for _ in range(10_000)])
+    with explained() as plans:
+        Bulk(USING).turn()
+    assert action_of(by).skipped == {"not_found": CHUNK}
+    seen = {plan.statement for plan in plans}
+    assert seen >= {"find_running_actions", "take_targets", "answer_targets"}
+    for plan in plans:
+        for node in plan.nodes():
+            if node.get("Relation Name") == "ledgence_operatoractiontarget":
+                assert node["Node Type"] != "Seq Scan", str(plan)
+                assert node["Actual Rows"] * node["Actual Loops"] <= 2 * CHUNK, str(plan)
+                assert node.get("Rows Removed by Filter", 0) == 0, str(plan)
 
 
 class TestWhoApplies:

@@ -121,10 +121,9 @@ class Delivery:
         held = DeliveryIntent.objects.using(self.site.alias).exclude(publish_token=None)
         held.update(next_publish_at=Now())
 
-    def end_repair_times(self) -> None:
+    def end_repair_times(self, tasks: Sequence[TaskHandle]) -> None:
         """Let the time be over within which what was announced is to be claimed."""
-        confirmed = DeliveryIntent.objects.using(self.site.alias).exclude(confirmed_at=None)
-        confirmed.update(next_publish_at=Now())
+        self.intents(tasks).exclude(confirmed_at=None).update(next_publish_at=Now())
 
     def depth(self, queue: str = QUEUE) -> int:
         """Return how many messages the broker has of a queue, hidden ones too."""

@@ -124,7 +124,7 @@ def test_a_dead_poller_swallows_a_message(delivery: Delivery) -> None:
         delivery.wait_until_confirmed(tasks)
         wait_until(lambda: delivery.hidden() == 1, "the message to be swallowed")
     # Nobody gets it for ten minutes, so its repair announces it again.
-    delivery.end_repair_times()
+    delivery.end_repair_times(tasks)
     delivery.wait_until_succeeded(tasks)
     assert delivery.events(tasks) == ["repair"]
     delivery.purge()
@@ -212,6 +212,6 @@ def test_the_broker_loses_all_and_is_gone_for_a_while(
     delivery.wait_until_succeeded(held_up)
     # Of what was lost nobody knows, until its repair announces it again.
     assert delivery.intents(lost).exclude(confirmed_at=None).count() == 10
-    delivery.end_repair_times()
+    delivery.end_repair_times(lost)
     delivery.wait_until_succeeded(lost)
     assert delivery.events(lost) == ["repair"] * 10

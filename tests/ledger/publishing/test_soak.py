@@ -4,7 +4,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import pytest
 
@@ -141,7 +141,12 @@ def housekeeping() -> Iterator[None]:
 def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stopping]]:
     """What stops workers on threads, which take no signals."""
     made: list[Stopping] = []
-    monkeypatch.setattr(worker, "stop_signals", lambda stopping: nullcontext(made.append(stopping)))
+
+    def take(stopping: Stopping) -> AbstractContextManager[None]:
+        made.append(stopping)
+        return nullcontext()
+
+    monkeypatch.setattr(worker, "stop_signals", take)
     yield made
     for stopping in made:
         stopping.request("the test is over", grace_seconds=0)

@@ -101,7 +101,7 @@ def make_route(spy: SpyQueue, *, queue: str = QUEUE, tenant: str | None = None, 
 
 
 def make_queue(spy: SpyQueue, name: str = QUEUE) -> ConsumedQueue:
-    return ConsumedQueue(name=name, broker=spy)
+    return ConsumedQueue(name=name, broker=spy, address=spy.broker.address)
 
 
 def put(broker: MemoryBroker, assignments: Iterable[Assignment]) -> None:

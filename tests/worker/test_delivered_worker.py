@@ -170,6 +170,22 @@ def test_the_worker_starts_before_its_broker():
     assert len(scene.service.settled) == 1
 
 
+def test_a_broker_that_is_away_at_the_start_holds_up_no_other_queue():
+    scene = Scene()
+    scene.broker.is_down = True
+
+    def play() -> None:
+        scene.submit(3, queue="near")
+        scene.settled(3)
+        assert scene.spy.counts == []
+        scene.submit(2)
+        scene.broker.is_down = False
+        scene.settled(5)
+        terminate()
+
+    assert scene.run(play, queues=()) == 0
+
+
 def test_a_signal_ends_the_wait_for_a_broker():
     scene = Scene()
     scene.spy.inspections.extend([BrokerUnavailable("down")] * 1000)
@@ -179,8 +195,32 @@ def test_a_signal_ends_the_wait_for_a_broker():
         terminate()
 
     assert scene.run(play) == 0
-    assert scene.service.opened is None
-    assert scene.spy.is_closed
+    assert scene.spy.counts == []
+    assert scene.service.is_session_closed and scene.spy.is_closed
+
+
+def test_a_worker_that_drains_ends_without_its_broker():
+    scene = Scene()
+    scene.broker.is_down = True
+    assert scene.run(drain=True) == 0
+
+
+def test_a_broker_that_refuses_once_it_answers_ends_the_worker_with_the_reason(caplog):
+    scene = Scene()
+    scene.spy.inspections.extend([BrokerUnavailable("down"), BrokerRefused("it is a FIFO queue")])
+    assert scene.run() == 2
+    assert "receiver-far cannot use its queue error=it is a FIFO queue" in caplog.text
+    assert scene.spy.counts == []
+
+
+def test_a_broker_that_turns_out_to_be_another_ends_the_worker_with_both(caplog):
+    scene = Scene()
+    scene.broker.address = "staging"
+    scene.broker.put("another installation's")
+    scene.spy.inspections.append(BrokerUnavailable("down"))
+    assert scene.run() == 2
+    assert "comes through memory, and this worker's route leads to staging" in caplog.text
+    assert (scene.spy.counts, scene.broker.waiting) == ([], 1)
 
 
 def test_a_broker_that_refuses_ends_the_worker_with_the_reason(caplog):

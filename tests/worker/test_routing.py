@@ -1,7 +1,6 @@
 """Routes: a worker serves those that its options cover, and refuses what it could not serve."""
 
 import logging
-import threading
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -12,10 +11,9 @@ from ledgence.testing.delivery import MemoryBroker
 from ledgence_worker import routing
 from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.errors import BrokerRefused, BrokerUnavailable, InvalidInput
-from ledgence_worker.patience import Patience
 from ledgence_worker.protocol import ExternalQueue, Session
 from ledgence_worker.routing import check_routes, needs_acquirer, open_queue, served_routes
-from tests.worker.fakes import FakeClock, make_settings
+from tests.worker.fakes import make_settings
 from tests.worker.routed import SpyQueue, make_route
 
 SESSION = Session(
@@ -76,30 +74,28 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path):
         served_routes(str(tmp_path / "none.toml"), make_settings())
 
 
-def opening(spy: SpyQueue) -> tuple[FakeClock, Patience]:
-    clock = FakeClock()
-    return clock, Patience(clock, threading.Event())
-
-
-def test_a_broker_that_does_not_answer_is_asked_again(caplog):
+def test_a_broker_that_answers_tells_the_address(caplog):
     caplog.set_level(logging.INFO)
     spy = SpyQueue(MemoryBroker(address="arn:far", warnings=["its messages end too soon"]))
-    spy.inspections.extend([BrokerUnavailable("down")] * 3)
-    clock, patience = opening(spy)
-    queue = open_queue(route(spy=spy), patience)
+    queue = open_queue(route(spy=spy))
     assert (queue.name, queue.broker, queue.address) == ("far", spy, "arn:far")
-    assert len(clock.pauses) == 3
-    assert "broker not available command=inspect queue=far tries=1 error=down" in caplog.text
     assert "its messages end too soon" in caplog.text
     assert "destination=arn:far" in caplog.text
-    assert not spy.is_closed
+
+
+def test_a_broker_that_does_not_answer_is_left_to_the_receiver(caplog):
+    spy = SpyQueue(MemoryBroker())
+    spy.inspections.append(BrokerUnavailable("down"))
+    queue = open_queue(route(spy=spy))
+    assert (queue.broker, queue.address, spy.is_closed) == (spy, "", False)
+    assert "starts without it queue=far error=down" in caplog.text
 
 
 def test_a_broker_that_refuses_is_not_asked_again():
     spy = SpyQueue(MemoryBroker())
     spy.inspections.append(BrokerRefused("it is a FIFO queue"))
     with pytest.raises(BrokerRefused, match="FIFO"):
-        open_queue(route(spy=spy), opening(spy)[1])
+        open_queue(route(spy=spy))
     assert spy.is_closed
 
 
@@ -134,7 +130,7 @@ def test_a_route_that_is_not_active_is_told(caplog):
 def test_a_route_that_leads_elsewhere_than_the_ledgers_is_refused(caplog):
     check_routes([route("far")], [queue_at("memory")], external("far"), make_settings())
     assert caplog.text == ""
-    with pytest.raises(InvalidInput, match="far comes through memory.*leads to staging"):
+    with pytest.raises(BrokerRefused, match="far comes through memory.*leads to staging"):
         check_routes([route("far")], [queue_at("staging")], external("far"), make_settings())
 
 

@@ -12,7 +12,7 @@ logger = logging.getLogger("ledgence_worker.consumed_queue")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumedQueue:
-    """The queue's name, what receives from its physical queue, and that one's address, once its broker has told it."""
+    """The queue's name, what receives from its physical queue, and that one's address, if it was told at the start."""
 
     name: str
     broker: AckQueue

@@ -9,7 +9,13 @@ from ledgence_worker.acquirer import Acquirer
 from ledgence_worker.authority import Authority
 from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.consumer import Consumer
-from ledgence_worker.errors import SESSION_REFUSALS, ExternalDispatchRequired, InvalidInput, LedgenceError
+from ledgence_worker.errors import (
+    SESSION_REFUSALS,
+    BrokerRefused,
+    ExternalDispatchRequired,
+    InvalidInput,
+    LedgenceError,
+)
 from ledgence_worker.loop import Loop
 from ledgence_worker.patience import Forced
 from ledgence_worker.pool import Pool
@@ -191,6 +197,9 @@ class Crew:
             logger.warning("%s gave up error=%s", name, error)
         except (*SESSION_REFUSALS, InvalidInput, ExternalDispatchRequired) as error:
             self._shared.refused(name, error)
+        except BrokerRefused as error:
+            logger.error("%s cannot use its queue error=%s", name, error)
+            stopping.request(f"{name} refused", ExitCode.CONFIGURATION)
         except BaseException:
             # The outermost frame of the thread: whatever ended it, the worker must not go on without it.
             logger.exception("%s failed", name)

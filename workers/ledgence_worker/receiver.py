@@ -8,9 +8,10 @@ from ledgence_worker.claimer import Claimer
 from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.ports import Message
 from ledgence_worker.drained import DRAIN_WAIT_SECONDS, stop_if_drained
-from ledgence_worker.errors import LedgenceError
+from ledgence_worker.errors import BrokerRefused, LedgenceError
 from ledgence_worker.limits import MESSAGES_MAX
 from ledgence_worker.patience import BROKER, Patience, note_outage, note_recovery
+from ledgence_worker.routing import check_destination, inspect_queue
 from ledgence_worker.shared import Shared
 from ledgence_worker.sharing import Share
 
@@ -48,10 +49,33 @@ class Receiver:
 
     def run(self) -> None:
         try:
+            if not self._queue.address:
+                self._await_broker()
             while capacity := self._share.reserve():
                 self.step(capacity)
         finally:
             self._claimer.close()
+
+    def _await_broker(self) -> None:
+        """Look at the queue as at the worker's start, when its broker did not answer. Raises BrokerRefused."""
+        self._begin_asking()
+        while not self._shared.stopping.is_requested:
+            try:
+                address = inspect_queue(self._queue)
+            except BrokerRefused:
+                raise
+            except Exception as error:
+                self._fail(error)
+            else:
+                self._note_answer()
+                check_destination(self._queue.name, address, self._shared.session)
+                break
+        self._is_asking = False
+
+    def _begin_asking(self) -> None:
+        if self._unanswered_since is None:
+            self._unanswered_since = self._shared.clock.monotonic()
+        self._is_asking = True
 
     def step(self, capacity: int) -> None:
         """Receive once for the reserved slots."""
@@ -61,9 +85,7 @@ class Receiver:
             shared.stopping.draining.wait()
             return
         asked_at = shared.clock.monotonic()
-        if self._unanswered_since is None:
-            self._unanswered_since = asked_at
-        self._is_asking = True
+        self._begin_asking()
         try:
             messages = self._queue.broker.receive(capacity, self._share.wait_seconds(self._wait_seconds))
         except Exception as error:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.delivery.config import Route, read_routes
-from ledgence_worker.errors import BrokerUnavailable, InvalidInput
-from ledgence_worker.patience import BROKER, Patience
+from ledgence_worker.errors import BrokerRefused, BrokerUnavailable, InvalidInput
 from ledgence_worker.protocol import Session
 from ledgence_worker.settings import WorkerSettings
 
@@ -31,33 +30,43 @@ def served_routes(path: str | None, settings: WorkerSettings) -> tuple[Route, ..
     return served
 
 
-def open_queue(route: Route, patience: Patience) -> ConsumedQueue:
-    """Return the receiving end of a route once its broker has answered, however long that takes.
+def open_queue(route: Route) -> ConsumedQueue:
+    """Return the receiving end of a route, with its address if its broker answers now.
 
     Raises BrokerRefused and InvalidInput: it cannot be used as it is.
     """
     queue = ConsumedQueue(name=route.queue, broker=route.ack_queue())
     try:
-        inspection = patience.repeat(
-            queue.broker.inspect, f"inspect queue={route.queue}", on=(BrokerUnavailable,), whom=BROKER
-        )
+        return replace(queue, address=inspect_queue(queue))
+    except BrokerUnavailable as error:
+        # Its receiver looks at it later: work that comes another way does not wait for this broker.
+        logger.warning("broker not available, the worker starts without it queue=%s error=%s", queue.name, error)
+        return queue
     except BaseException:
         queue.close()
         raise
+
+
+def inspect_queue(queue: ConsumedQueue) -> str:
+    """Look at a physical queue, and return its address. Raises BrokerRefused, BrokerUnavailable."""
+    inspection = queue.broker.inspect()
     for warning in inspection.warnings:
-        logger.warning("broker queue=%s destination=%s warning=%s", route.queue, inspection.address, warning)
-    logger.info("broker answers queue=%s destination=%s", route.queue, inspection.address)
-    return replace(queue, address=inspection.address)
+        logger.warning("broker queue=%s destination=%s warning=%s", queue.name, inspection.address, warning)
+    logger.info("broker answers queue=%s destination=%s", queue.name, inspection.address)
+    return inspection.address
 
 
 def check_routes(
     routes: Sequence[Route], queues: Sequence[ConsumedQueue], session: Session, settings: WorkerSettings
 ) -> None:
-    """Refuse what could not be served through these routes, and log what is not. Raises InvalidInput."""
+    """Refuse what could not be served through these routes, and log what is not. Raises InvalidInput, BrokerRefused."""
     for route in routes:
         _check_scope(route, session)
+        if route.queue not in session.destinations:
+            logger.warning("queue has no active route that this session may use queue=%s", route.queue)
     for queue in queues:
-        _check_destination(queue, session)
+        if queue.address:
+            check_destination(queue.name, queue.address, session)
     unrouted = session.destinations.keys() - {route.queue for route in routes}
     if named := sorted(unrouted & set(settings.queues)):
         raise InvalidInput(
@@ -82,15 +91,14 @@ def _check_scope(route: Route, session: Session) -> None:
         )
 
 
-def _check_destination(queue: ConsumedQueue, session: Session) -> None:
-    destination = session.destinations.get(queue.name)
-    if destination is None:
-        logger.warning("queue has no active route that this session may use queue=%s", queue.name)
-    elif destination != queue.address:
+def check_destination(queue: str, address: str, session: Session) -> None:
+    """Refuse a physical queue that is not the one that the queue's work comes through. Raises BrokerRefused."""
+    destination = session.destinations.get(queue, address)
+    if destination != address:
         # What waits there is another installation's work: it would be found unknown, recorded and removed.
-        raise InvalidInput(
-            f"The work of queue {queue.name} comes through {destination}, and this worker's route leads to "
-            f"{queue.address}: correct the delivery configuration."
+        raise BrokerRefused(
+            f"The work of queue {queue} comes through {destination}, and this worker's route leads to {address}: "
+            "correct the delivery configuration."
         )
 
 

@@ -116,9 +116,9 @@ class Worker:
             close_session(self._service, session, self._patience(), self._clock)
 
     def _open_queues(self) -> None:
-        """Have every route's broker answer before a session says that this worker serves it."""
+        """Have every route's broker that answers say whether its queue can be used, before anything is begun."""
         for route in self._routes:
-            self._queues.append(open_queue(route, self._patience()))
+            self._queues.append(open_queue(route))
 
     def _patience(self) -> Patience:
         return Patience(self._clock, self._stopping.forced)

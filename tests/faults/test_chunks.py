@@ -42,7 +42,7 @@ def test_processes_that_are_killed_on_the_way_leave_nothing_undone_and_nothing_t
     action = begin(tasks)
 
     def start(*command: str) -> WorkerProcess:
-        return site._start([], site.environment(), (MANAGE, *command))
+        return site.start([], site.environment(), (MANAGE, *command))
 
     by_hand = ("ledgence_bulk", str(action))
     with Rival() as rival:

@@ -60,7 +60,7 @@ def _no_publisher(facts: Facts, *, is_blocking: bool) -> Line:
         text = _("No publisher announces queue %(queue)s.")
     advice = _(
         "Start one: manage.py ledgence_publisher --delivery-config FILE. Or give the queue back to the task service: "
-        "manage.py ledgence_route %(queue)s --integrated."
+        "manage.py ledgence_route %(queue)s --integrated --reason WHY."
     ) % {"queue": facts.queue.name}
     target = Target(kind=Kind.PUBLISHER, id=None, label=_("publishers"))
     return Line(code=Code.NO_PUBLISHER, is_blocking=is_blocking, text=text % words, advice=advice, target=target)

@@ -79,7 +79,8 @@ def _pause(facts: Facts) -> Iterator[Line]:
 
 
 def _order(facts: Facts) -> Iterator[Line]:
-    if not facts.ahead:
+    # A broker delivers in no order.
+    if not facts.ahead or facts.queue.is_external:
         return
     words = {"count": f"{COUNT_CAP:,}+" if facts.ahead > COUNT_CAP else facts.ahead, "queue": facts.queue.name}
     text = ngettext(

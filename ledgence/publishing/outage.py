@@ -6,7 +6,7 @@ import time
 
 from ledgence.operations.routes import QueueName
 from ledgence_worker.clock import SystemClock
-from ledgence_worker.patience import Patience
+from ledgence_worker.patience import Patience, is_to_be_told
 
 logger = logging.getLogger("ledgence.publishing")
 
@@ -38,10 +38,9 @@ class Outage:
     def note_failure(self, failure: str) -> None:
         """Begin an outage, or go on with it after a probe that nobody answered."""
         self._tries += 1
-        self.failure = failure or "no reason told"
+        was, self.failure = self.failure, failure or "no reason told"
         self.probe_at = time.monotonic() + self._patience.next_seconds()
-        # Ever more rarely: an outage must be seen, and must not fill the disk.
-        if self._tries & (self._tries - 1) == 0:
+        if is_to_be_told(self._tries) or self.failure != was:
             logger.warning("broker does not answer queue=%s tries=%s error=%s", self._queue, self._tries, self.failure)
 
     def note_answer(self) -> None:

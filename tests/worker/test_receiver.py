@@ -125,6 +125,25 @@ def test_whatever_the_broker_does_slots_are_free_meanwhile_and_it_is_asked_again
     assert fixture.handed_over == 1
 
 
+def test_another_reason_is_told_at_once(caplog):
+    """As a broker that comes back without its queues: whoever looks must not find what was wrong before."""
+    fixture = Fixture()
+    fixture.fail(*[BrokerUnavailable("down")] * 3, *[BrokerRefused("no queue")] * 3)
+    for _ in range(6):
+        fixture.step()
+    lines = [r.getMessage() for r in caplog.records if "broker not available" in r.getMessage()]
+    assert [line.partition("tries=")[2] for line in lines] == [
+        "1 error=down",
+        "2 error=down",
+        "4 error=no queue",
+    ]
+    fixture.fail(*[BrokerRefused("gone"), BrokerUnavailable("down")])
+    for _ in range(2):
+        fixture.step()
+    lines = [r.getMessage() for r in caplog.records if "broker not available" in r.getMessage()]
+    assert [line.partition("tries=")[2] for line in lines[3:]] == ["7 error=gone", "8 error=down"]
+
+
 def test_a_long_silence_is_told_until_the_broker_answers():
     fixture = Fixture(receive_wait_seconds=10)
     fixture.fail(*[BrokerUnavailable("down")] * 3)

@@ -75,9 +75,12 @@ class Patience:
                 raise Forced(f"{what} had no answer after {tries - 1} tries")
 
 
-def note_outage(what: str, tries: int, error: object, *, whom: Whom = TASK_SERVICE) -> None:
-    """Log the first failure, then ever more rarely: an outage must be seen, and must not fill the disk."""
-    if is_to_be_told(tries):
+def note_outage(what: str, tries: int, error: object, *, is_new: bool = False, whom: Whom = TASK_SERVICE) -> None:
+    """Log the first failure, then ever more rarely: an outage must be seen, and must not fill the disk.
+
+    ``is_new``: it fails for another reason than before, which is to be seen at once.
+    """
+    if is_new or is_to_be_told(tries):
         logger.warning("%s command=%s tries=%s error=%s", whom.away, what, tries, error)
 
 

@@ -43,6 +43,8 @@ class Receiver:
         # Empty replies that come at once must not make a hot loop.
         self._idle = Patience(shared.clock, shared.stopping.draining, ceiling=1.0)
         self._tries = 0
+        # What failed last; empty while the broker answers.
+        self._told = ""
         # Since when the broker owes an answer; None while it owes none, or nothing is asked because no slot is free.
         self._unanswered_since: float | None = None
         self._is_asking = False
@@ -122,15 +124,16 @@ class Receiver:
         is_known = isinstance(error, LedgenceError)
         if not is_known and self._tries == 1:
             logger.error("receive failed in an unknown way queue=%s", self._queue.name, exc_info=error)
-        told = error if is_known else repr(error)
-        note_outage(f"receive queue={self._queue.name}", self._tries, told, whom=BROKER)
+        told = str(error) if is_known else repr(error)
+        is_new, self._told = told != self._told, told
+        note_outage(f"receive queue={self._queue.name}", self._tries, told, is_new=is_new, whom=BROKER)
         stop_if_drained(self._shared)
         self._patience.pause()
 
     def _note_answer(self) -> None:
         if self._tries:
             note_recovery(f"receive queue={self._queue.name}", self._tries, whom=BROKER)
-        self._tries = 0
+        self._tries, self._told = 0, ""
         self._patience.reset()
         self._unanswered_since = None
 

@@ -204,7 +204,7 @@ def test_several_causes_come_in_the_order_in_which_they_matter() -> None:
         sessions=[],
         ahead=3,
     )
-    assert codes(known) == ["not_due", "retry", "paused", "no_session", "no_publisher", "ahead"]
+    assert codes(known) == ["not_due", "retry", "paused", "no_session", "no_publisher"]
 
 
 # Queued in an external queue
@@ -232,6 +232,10 @@ def test_announced_work_waits_for_a_worker_that_receives_it() -> None:
     often = said(announced(publications=4, first_published_at=ago(600)), Code.ANNOUNCED)
     assert "announced 4 times, first 10 min 0 s and last 20.0 s ago" in often
     assert "due to be sent for 5.0 s" in said(announced(next_publish_at=ago(5)), Code.ANNOUNCED)
+
+
+def test_a_broker_has_no_order_so_nothing_is_ahead() -> None:
+    assert codes(facts(**_fields(announced()) | {"ahead": 3, "publisher": publisher()})) == ["announced"]
 
 
 def test_without_a_publisher_work_that_the_broker_has_may_still_be_received() -> None:

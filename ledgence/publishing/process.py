@@ -77,21 +77,19 @@ class PublisherProcess:
         ]
         self._publishers = publishers
         threads = [threading.Thread(target=one.run, name="ledgence-publisher") for one in publishers]
-        for thread in threads:
-            thread.start()
-        for queue in queues:
-            logger.info("publishing queue=%s destination=%s", queue.name, queue.destination)
-        listener = self._listen() if get_settings().hints and not self._once else None
-        while any(thread.is_alive() for thread in threads):
-            if self._wait(LOOK_SECONDS):
-                logger.info("publisher stopping")
-                break
-        for one in publishers:
-            one.stop()
-        for thread in threads:
-            thread.join()
-        if listener is not None:
-            listener.close()
+        with ExitStack() as stack:
+            # Also when this thread fails: the process must not live on without anybody who hears a signal.
+            stack.callback(_end, publishers, threads)
+            for thread in threads:
+                thread.start()
+            for queue in queues:
+                logger.info("publishing queue=%s destination=%s", queue.name, queue.destination)
+            if get_settings().hints and not self._once:
+                stack.callback(self._listen().close)
+            while any(thread.is_alive() for thread in threads):
+                if self._wait(LOOK_SECONDS):
+                    logger.info("publisher stopping")
+                    break
         return not any(one.has_failed for one in publishers)
 
     def _listen(self) -> Listener:
@@ -123,6 +121,14 @@ class PublisherProcess:
         problems = [problem for one in self._publishers for problem in one.ready_problems()]
         problems = [*self.live_problems(), *problems]
         return problems if self._once else [*problems, *self._housekeeping.ready_problems()]
+
+
+def _end(publishers: Sequence[QueuePublisher], threads: Sequence[threading.Thread]) -> None:
+    for one in publishers:
+        one.stop()
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join()
 
 
 def _close(brokers: Brokers) -> None:

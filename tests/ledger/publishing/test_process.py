@@ -160,3 +160,18 @@ def test_a_stop_ends_once_before_everything_is_published(
     assert process.run() is False
     assert 0 < len(brokers[0].sent) < 1000
     assert not DeliveryIntent.objects.exclude(publish_token=None).exists()
+
+
+def test_a_failure_of_its_own_ends_its_publishers(brokers: list[MemoryBroker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that goes on would keep the process from ending, and nobody would hear its signals."""
+    process = process_of(*brokers)
+
+    def fail() -> None:
+        wait_until(lambda: Publisher.objects.live().count() == 2, "both publishers")
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(process, "_listen", fail)
+    with pytest.raises(ZeroDivisionError):
+        process.run()
+    assert [thread.name for thread in threading.enumerate() if thread.name == "ledgence-publisher"] == []
+    assert not Publisher.objects.exists()

@@ -178,8 +178,8 @@ def test_recording_is_given_up_once_the_worker_drains(fixture: Fixture):
 
 @pytest.mark.parametrize(
     "faults",
-    [[LostReply()], [Unavailable("down"), LostReply(), LostReply()], [Busy("locked"), LostReply(), Busy("locked")]],
-    ids=["lost", "down and lost", "busy and lost"],
+    [[LostReply()], [Unavailable("down"), LostReply(), LostReply()], [LostReply(), Busy("locked"), LostReply()]],
+    ids=["lost", "down and lost", "lost and busy"],
 )
 def test_a_claim_without_an_answer_is_repeated_and_nothing_is_acknowledged_meanwhile(fixture: Fixture, faults):
     tasks = fixture.submit(2)
@@ -191,6 +191,48 @@ def test_a_claim_without_an_answer_is_repeated_and_nothing_is_acknowledged_meanw
     assert (fixture.granted(), fixture.slots) == (tasks, (6, 0, 2))
     fixture.step(fixture.receive(body_of(tasks[0])))
     assert fixture.service.claims[-1].sequence == 2
+
+
+def hold(fixture: Fixture, held: Assignment) -> None:
+    """Let somebody's transaction hold the intent of a task."""
+    original = fixture.service.claim
+
+    def claim(command):
+        if any(dispatch.task_id == held.task_id for dispatch in command.dispatches):
+            raise Busy("somebody holds it")
+        return original(command)
+
+    fixture.service.claim = claim  # type: ignore[method-assign]
+
+
+def test_work_that_somebody_holds_keeps_no_other(fixture: Fixture, caplog):
+    first, held, last = fixture.submit(3)
+    hold(fixture, held)
+    messages = fixture.receive(body_of(first), "rubbish", body_of(held), body_of(held), body_of(last))
+    fixture.step(messages)
+    assert fixture.granted() == [first, last]
+    assert fixture.slots == (6, 0, 2)
+    # Its messages stay: they come again when their visibility ends.
+    assert fixture.left == 2
+    assert "claim not decided, its message comes again" in caplog.text
+    assert f"task={held.task_id}" in caplog.text
+
+
+def test_a_lone_claim_that_is_busy_for_a_moment_is_repeated(fixture: Fixture):
+    [assignment] = fixture.submit(1)
+    fixture.service.faults["claim"].extend([Busy("publisher")] * 4)
+    fixture.step(fixture.receive(body_of(assignment)))
+    assert fixture.granted() == [assignment]
+    assert fixture.left == 0
+
+
+def test_a_claim_whose_reply_was_lost_is_never_given_up(fixture: Fixture):
+    """It may have been carried out: only its own answer tells."""
+    assignments = fixture.submit(2)
+    fixture.service.faults["claim"].extend([LostReply(), *[Busy("locked")] * 9])
+    fixture.step(fixture.receive(*map(body_of, assignments)))
+    assert fixture.granted() == assignments
+    assert len({claim.dispatches for claim in fixture.service.claims}) == 1
 
 
 def test_an_attempt_whose_lease_ended_before_its_answer_came_is_not_run(fixture: Fixture, caplog):

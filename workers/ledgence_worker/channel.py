@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ledgence_worker.claims import Claim, Claimed, Dispatch
 from ledgence_worker.errors import Busy, InvalidInput, Unavailable
@@ -18,8 +19,12 @@ class Reply[A: Acquired | Claimed]:
     since: float
 
 
+#: How often a claim of one dispatch alone is sent that is refused as Busy, each time after a wait for its lock.
+CLAIM_TRIES: Final = 5
+
+
 class Undecided(Exception):
-    """A command with settlements was certainly not carried out: its sequence is unused, send its settlements singly."""
+    """A command was certainly not carried out: its sequence is unused. Of several parts, send each alone."""
 
 
 class Channel:
@@ -61,12 +66,13 @@ class Channel:
             # an outage does not seem to go on for a wait longer.
             return self._service.acquire(replace(command, wait_seconds=0.0) if self.is_in_doubt else command)
 
-        return self._repeat("acquire", send, may_be_split=bool(settlements))
+        return self._repeat("acquire", send, gives_up_after=1 if settlements else None)
 
     def claim(self, dispatches: Sequence[Dispatch]) -> Reply[Claimed]:
         """Claim exactly these, permitting user code to start, and repeat the command until it is answered.
 
-        Raises Forced when the worker is forced to stop, SessionExpired, and the errors of bad input.
+        Raises Undecided when the service refused it as Busy or InvalidInput and nothing was claimed: several at once,
+        one after some tries. Raises Forced when the worker is forced to stop, and SessionExpired.
         """
         command = Claim(
             session_id=self._session_id,
@@ -75,11 +81,13 @@ class Channel:
             dispatches=tuple(dispatches),
             authorize=True,
         )
-        return self._repeat("claim", lambda: self._service.claim(command))
+        tries = 1 if len(dispatches) > 1 else CLAIM_TRIES
+        return self._repeat("claim", lambda: self._service.claim(command), gives_up_after=tries)
 
     def _repeat[A: Acquired | Claimed](
-        self, what: str, send: Callable[[], A], *, may_be_split: bool = False
+        self, what: str, send: Callable[[], A], *, gives_up_after: int | None = None
     ) -> Reply[A]:
+        """Send until there is an answer. ``gives_up_after``: so many refusals in vain, None for ever."""
         tries = 1
         self.is_in_doubt = False
         while True:
@@ -90,13 +98,13 @@ class Channel:
                 self.is_in_doubt = True
                 note_outage(what, tries, error)
             except Busy as error:
-                if may_be_split and not self.is_in_doubt:
-                    raise Undecided from error
+                if gives_up_after is not None and tries >= gives_up_after and not self.is_in_doubt:
+                    raise Undecided(str(error)) from error
                 note_outage(what, tries, error)
             except InvalidInput as error:
                 # Bad input is refused before anything else, so the earlier sendings were refused as well.
-                if may_be_split:
-                    raise Undecided from error
+                if gives_up_after is not None:
+                    raise Undecided(str(error)) from error
                 raise
             else:
                 break

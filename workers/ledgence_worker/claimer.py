@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ledgence_worker import limits
 from ledgence_worker.acknowledger import Acknowledger
 from ledgence_worker.admission import admit
-from ledgence_worker.channel import Channel
+from ledgence_worker.channel import Channel, Undecided
 from ledgence_worker.claims import Claimed, ClaimStatus, Dispatch
 from ledgence_worker.consumed_queue import ConsumedQueue
 from ledgence_worker.deliveries import Deliveries, Refusal, check_answers, read_messages, refuse
@@ -90,6 +90,8 @@ class Claimer:
         dispatches = list(found.named)
         try:
             reply = self.channel.claim(dispatches)
+        except Undecided as error:
+            return self._claim_singly(found, messages, error)
         except LedgenceError:
             self._queue.give_back(messages)
             raise
@@ -101,6 +103,21 @@ class Claimer:
         self._acknowledger.put(resolved)
         detail = "there is no such work in the queues that this session serves"
         return [refuse(m, ClaimStatus.NOT_FOUND, detail) for dispatch in unknown for m in found.named[dispatch]]
+
+    def _claim_singly(self, found: Deliveries, messages: Sequence[Message], error: Undecided) -> list[Refusal]:
+        """Claim one by one, so that work that somebody holds keeps no other; its own message comes again later."""
+        named = found.named
+        if len(named) == 1:
+            [dispatch] = named
+            told = "claim not decided, its message comes again queue=%s task=%s generation=%s error=%s"
+            logger.warning(told, self._queue.name, dispatch.task_id, dispatch.generation, error)
+            self._shared.slots.occupy(asked=len(messages), taken=0)
+            return []
+        self._shared.slots.occupy(asked=len(messages) - sum(map(len, named.values())), taken=0)
+        refusals: list[Refusal] = []
+        for dispatch, sent in named.items():
+            refusals += self._claim(Deliveries(named={dispatch: sent}, refusals=()), sent)
+        return refusals
 
     def _quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Record messages that can never be claimed, and only then acknowledge them."""

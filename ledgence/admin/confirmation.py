@@ -223,5 +223,6 @@ def record_of(page: "LedgerAdmin", action_id: UUID) -> str:
 
 def _counted(counts: Mapping[str, int], words: Mapping[str, Word]) -> str:
     """Put counted answers into words: " (2 moved on, 1 no longer exists)", empty without any."""
-    parts = ", ".join(f"{count} {words[answer]}" for answer, count in counts.items())
+    # In the order of the words: the rows' ids, and so their answers, come in any.
+    parts = ", ".join(f"{counts[answer]} {word}" for answer, word in words.items() if answer in counts)
     return f" ({parts})" if parts else ""

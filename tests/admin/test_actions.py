@@ -322,7 +322,7 @@ def test_drain_asks_a_worker_to_stop_and_its_page_says_so(ledger: Ledger, op: Cl
     page = op.get(page_of("workersession", "change", session)).content.decode()
     assert ">drains<" in page and REASON in page and "/workersession/drain/?" not in page
     told = carry_out(op, "workersession", "drain", session, uuid4())
-    assert told == "Drain: changed 0 worker sessions, skipped 2 (1 draining already, 1 no longer exists)."
+    assert told == "Drain: changed 0 worker sessions, skipped 2 (1 no longer exists, 1 draining already)."
     assert ledger.worker.acquire(5) == []
 
 

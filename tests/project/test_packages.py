@@ -89,7 +89,7 @@ def test_the_composition_names_real_commands() -> None:
     assert services["postgres"]["image"] == "postgres:18"
     commands = [service["command"] for service in services.values() if "command" in service]
     managed = {command[2] for command in commands if command[:2] == ["python", "manage.py"]}
-    assert managed == {"migrate", "ledgence_worker", "ledgence_recover"}
+    assert managed == {"migrate", "ledgence_worker", "ledgence_recover", "ledgence_publisher"}
     assert services["web"]["command"][0] == "gunicorn"
     for service in services.values():
         assert set(service.get("depends_on", {})) <= set(services)
@@ -98,8 +98,6 @@ def test_the_composition_names_real_commands() -> None:
 def test_the_top_level_is_as_decided() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
     top = {path.split("/")[0] for path in tracked.splitlines()}
-    decided = (
-        "manage.py ledgence_project ledgence workers tests docs requirements.txt docker-compose.yml pyproject.toml"
-    )
-    decided += " Makefile README.md CHANGELOG.md LICENSE SECURITY.md"
+    decided = "manage.py ledgence_project ledgence workers tests docs requirements.txt docker-compose.yml "
+    decided += "docker-compose.sqs.yml pyproject.toml Makefile README.md CHANGELOG.md LICENSE SECURITY.md"
     assert {name for name in top if not name.startswith(".")} <= set(decided.split())

@@ -92,6 +92,8 @@ class Delivery:
         try:
             for task in tasks:
                 self.site.wait_for_start(task)
+            # Each starts as soon as it is claimed, and its message goes a little later.
+            self.site.wait_until(lambda: self.depth() == 0, "their messages to be acknowledged")
             yield
         finally:
             self.site.open(gate)

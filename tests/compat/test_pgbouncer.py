@@ -20,6 +20,13 @@ ABOUT_SESSIONS = (
     "tests/ledger/test_service.py::test_the_statements_of_a_command_travel_together",
     "tests/faults/test_connections.py",
     "tests/faults/test_cancel.py::test_running_program_hears_of_it_long_before_the_next_renewal",
+    "tests/ledger/explanation/test_finding.py::test_work_without_a_worker_and_with_one",
+    "tests/ledger/explanation/test_finding.py::test_a_requeued_task",
+    "tests/ledger/operations/test_drain.py::test_a_hint_ends_the_wait_for_work",
+    "tests/ledger/publishing/test_process.py::test_a_failure_of_its_own_ends_its_publishers",
+    "tests/ledger/publishing/test_process.py::test_every_route_is_published_and_hints_reach_the_queue_that_they_name",
+    # Its server is told nothing of the pooler.
+    "tests/faults/test_drain.py::test_a_remote_worker_hears_of_it_soon",
 )
 
 

@@ -123,7 +123,9 @@ class Actor(threading.Thread):
 
     def claim(self) -> None:
         named = {attempt.task_id: attempt.number for attempt in Attempt.objects.filter(task_id__in=self.some(4))}
-        self.granted += self.worker.claim(*((task, number + 1) for task, number in named.items())).assignments
+        # A claim of nothing is refused.
+        if named:
+            self.granted += self.worker.claim(*((task, number + 1) for task, number in named.items())).assignments
 
     def settle(self) -> None:
         own = list({a.task_id: a for a in self.own(3)}.values())

@@ -66,7 +66,9 @@ class Tab:
             self.trouble.append(f"console: {message.text}")
 
     def _miss(self, request: Request) -> None:
-        self.trouble.append(f"request failed: {request.method} {request.url}")
+        # A page that is left breaks off what it still loads.
+        if request.failure != "net::ERR_ABORTED":
+            self.trouble.append(f"request failed: {request.method} {request.url} {request.failure}")
 
     def open(self, path: str) -> Page:
         """Go to a page, which must answer with 200."""

@@ -12,12 +12,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ledgence.admin.actions import CANCEL, MOVE, REPUBLISH, RUN_NOW, SET_PRIORITY
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import among
 from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import find_actions, find_events
+from ledgence.admin.task_actions import CANCEL, MOVE, REPUBLISH, RUN_NOW, SET_PRIORITY
 from ledgence.conf import get_settings
 from ledgence.models import DeliveryIntent, Publisher, Queue, Task
 from ledgence.models.delivery import FAILING, UNCLAIMED

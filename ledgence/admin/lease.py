@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ledgence.admin.actions import CANCEL, FORCE_EXPIRE
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.display import badge, join, link, short, span
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import find_actions, worker_link
+from ledgence.admin.task_actions import CANCEL, FORCE_EXPIRE
 from ledgence.models import Lease, Task, WorkerSession
 from ledgence.models.session import session_state, silent_after
 

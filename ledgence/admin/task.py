@@ -10,7 +10,6 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ledgence.admin.actions import CANCEL, COPY, FORCE_EXPIRE, MOVE, REPUBLISH, REQUEUE, RUN_NOW, SET_PRIORITY
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import ENDED, among, narrow_tasks
 from ledgence.admin.display import NOTHING, badge, join, json_block, link, short
@@ -19,6 +18,7 @@ from ledgence.admin.facts import TaskFacts, facts_of, find_tasks
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import NEWEST, describe_publication, find_actions, find_attempts, find_events, outcome_badge
 from ledgence.admin.paging import CAP
+from ledgence.admin.task_actions import CANCEL, COPY, FORCE_EXPIRE, MOVE, REPUBLISH, REQUEUE, RUN_NOW, SET_PRIORITY
 from ledgence.admin.timeline import draw
 from ledgence.conf import get_settings
 from ledgence.explanation import Facts, explain_facts, find_facts

@@ -8,8 +8,8 @@ from django.contrib import admin
 from django.test import Client
 
 from ledgence.admin import across, selection
-from ledgence.admin.actions import TASKS
 from ledgence.admin.base import LedgerAdmin
+from ledgence.admin.task_actions import TASKS
 from ledgence.models import DeliveryIntent, OperatorAction, OperatorActionTarget, Queue
 from ledgence.operations.bulk import PARTS, ROWS_MAX, Bulk
 from ledgence.operations.cancel import cancel

@@ -139,11 +139,8 @@ def check_server(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
     """Check the version of the ledger's server. Runs with ``check --database`` and ``migrate``."""
-    try:
-        database = get_settings().database
-    except ImproperlyConfigured:
-        return []
-    if database not in (databases or ()) or connections[database].vendor != "postgresql":
+    database = _ledger_among(databases)
+    if database is None:
         return []
     connection: Any = connections[database]
     connection.ensure_connection()
@@ -163,11 +160,8 @@ def check_publishers(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
     """Check that every external queue has a live publisher. Runs with ``check --database`` and ``migrate``."""
-    try:
-        database = get_settings().database
-    except ImproperlyConfigured:
-        return []
-    if database not in (databases or ()) or connections[database].vendor != "postgresql":
+    database = _ledger_among(databases)
+    if database is None:
         return []
     try:
         with transaction.atomic(using=database), told_if_not_migrated(database):
@@ -184,3 +178,13 @@ def check_publishers(
         )
         for queue in queues
     ]
+
+
+def _ledger_among(databases: Sequence[str] | None) -> str | None:
+    """Return the ledger's database if it is one of those that may be asked, and can be."""
+    try:
+        database = get_settings().database
+    except ImproperlyConfigured:
+        return None
+    is_asked = database in (databases or ()) and connections[database].vendor == "postgresql"
+    return database if is_asked else None

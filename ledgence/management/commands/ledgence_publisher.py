@@ -4,12 +4,12 @@ import signal
 from contextlib import ExitStack
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, SystemCheckError
+from django.core.management.base import CommandError, CommandParser
 
-from ledgence.checks import TAG
 from ledgence.conf import get_settings
 from ledgence.management.logs import show_logs
 from ledgence.management.operating import make_operator
+from ledgence.management.serving import ServingCommand
 from ledgence.publishing.process import PublisherProcess
 from ledgence_worker.delivery.config import read_routes
 from ledgence_worker.errors import BrokerRefused, BrokerUnavailable, Busy, Conflict, InvalidInput, Unavailable
@@ -18,14 +18,11 @@ from ledgence_worker.limits import check_range
 from ledgence_worker.stopping import ExitCode
 
 
-class Command(BaseCommand):
+class Command(ServingCommand):
     help = (
         "Route queues to the physical queues of a configuration, and publish their due work there: for ever, or once. "
         "SIGTERM ends it when what is being sent is recorded. Exit code 2: a route cannot be used, and none was made."
     )
-
-    # As for a worker: the project's other checks import its addresses, and with them views and programs.
-    requires_system_checks = (TAG,)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--delivery-config", required=True, metavar="FILE", help="the routes, as TOML or JSON")
@@ -35,13 +32,6 @@ class Command(BaseCommand):
             help="Publish what is due now, and exit: 0 when all of it was confirmed, 1 otherwise.",
         )
         parser.add_argument("--health-port", type=int, default=None, metavar="P", help="serve /health on loopback")
-
-    def check(self, *args: Any, **kwargs: Any) -> None:
-        try:
-            super().check(*args, **kwargs)
-        except SystemCheckError as error:
-            error.returncode = ExitCode.CONFIGURATION
-            raise
 
     def handle(self, **options: Any) -> None:
         show_logs()

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, SystemCheckError
+from django.core.management.base import CommandError, CommandParser
 
-from ledgence.checks import TAG
 from ledgence.conf import get_settings
 from ledgence.foreground import EndRefused, NotStarted, run_once
 from ledgence.housekeeping import Housekeeping
 from ledgence.management.logs import show_logs
+from ledgence.management.serving import ServingCommand
 from ledgence.service import DatabaseTaskService
 from ledgence_worker.connect import service_of
 from ledgence_worker.delivery.config import Route
@@ -25,12 +25,8 @@ from ledgence_worker.worker import Worker
 BOOTSTRAP = "ledgence.bootstrap:load_programs"
 
 
-class Command(BaseCommand):
+class Command(ServingCommand):
     help = f"Run tasks. Each runs in a managed process of its own; SIGTERM drains, a second one forces. {EXIT_CODES}"
-
-    # The project's other checks import its addresses, and with them views and programs, which a worker never does: its
-    # processes import programs. They stay with ``manage.py check``.
-    requires_system_checks = (TAG,)
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_options(parser)
@@ -39,14 +35,6 @@ class Command(BaseCommand):
             "--server", default=None, metavar="URL", help="get work from this task service, not from the database"
         )
         source.add_argument("--once", default=None, metavar="TASK", help="run one queued task here, for a debugger")
-
-    def check(self, *args: Any, **kwargs: Any) -> None:
-        try:
-            super().check(*args, **kwargs)
-        except SystemCheckError as error:
-            # Restarting does not help, and a service manager is told so by the code.
-            error.returncode = ExitCode.CONFIGURATION
-            raise
 
     def handle(self, **options: Any) -> None:
         show_logs()

@@ -1,5 +1,6 @@
 """How an operator's command acts: on rows that are named, with a reason, in one recorded action, told row by row."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from ledgence.operations.actions import REASON_LENGTHS, TYPED_ABOVE, Answers, Op
 from ledgence_worker.errors import LedgenceError
 
 
-class ActingCommand(BaseCommand):
+class ActingCommand(BaseCommand, ABC):
     """A command that acts. A subclass names its rows, finds them, and performs the operation."""
 
     #: What the rows are called in the usage, and how they are given.
@@ -55,9 +56,9 @@ class ActingCommand(BaseCommand):
         if skipped:
             raise SystemExit(OperatingCode.SKIPPED)
 
+    @abstractmethod
     def act(self, names: Sequence[str], operator: Operator, options: Mapping[str, Any], *, using: str) -> Answers:
         """Act on the rows of these names in one recorded action, and return the answers by name."""
-        raise NotImplementedError
 
     def _tell(self, operator: Operator, answers: Answers, changed: int, skipped: Mapping[str, int]) -> None:
         for line in aligned([(name, _words(answer)) for name, answer in answers.items()]):

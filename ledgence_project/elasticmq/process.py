@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
@@ -37,7 +38,7 @@ class ServerFailed(Exception):
     """The server did not start or did not answer; the text holds the end of its log, or its answer."""
 
 
-class SqsProcess:
+class SqsProcess(ABC):
     """A server on a port of its own. Its queues and messages are gone when it ends.
 
     A subclass gives the command. Start it in a thread that lasts as long as the server: the kernel kills it with
@@ -52,9 +53,9 @@ class SqsProcess:
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
+    @abstractmethod
     def command(self) -> Sequence[str]:
         """Return the command, whose first word is a path."""
-        raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables that are set for the command, beside those of this process."""

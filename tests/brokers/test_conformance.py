@@ -29,13 +29,9 @@ class Killed:
 
 
 class SqsConformance(AdapterConformance):
-    """Over a server that a subclass names."""
+    """Over a server that a subclass names, by a fixture ``server``."""
 
     visibility_seconds: ClassVar[float | None] = 2.0
-
-    @pytest.fixture
-    def server(self) -> SqsProcess:
-        raise NotImplementedError
 
     @pytest.fixture
     def physical_queue(self, server: SqsProcess, make_options: MakeOptions) -> SqsOptions:

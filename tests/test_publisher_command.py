@@ -3,7 +3,6 @@
 import signal
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
 
 import pytest
@@ -14,26 +13,12 @@ from django.core.management.base import CommandError, SystemCheckError
 from ledgence.management.commands import ledgence_publisher
 from ledgence.models import DeliveryIntent, OperatorAction, Publisher, Queue
 from ledgence.testing.delivery.memory import MemoryBroker
-from ledgence_worker.delivery.ports import DispatchPublisher
 from ledgence_worker.errors import InvalidInput
 from ledgence_worker.stopping import ExitCode
 from tests.ledger.actors import submit_task, submit_tasks
-from tests.ledger.publishing.running import sent_to
+from tests.ledger.publishing.running import FakeRoute, sent_to
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@dataclass
-class FakeRoute:
-    """A route of a configuration that leads to a broker in memory."""
-
-    broker: MemoryBroker
-    queue: str = "default"
-    tenant: str | None = None
-    namespace: str | None = None
-
-    def publisher(self) -> DispatchPublisher:
-        return self.broker.publisher()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from uuid import UUID
 
 from ledgence.operations.publish import RoutedQueue
@@ -14,6 +15,19 @@ from ledgence_worker.delivery.reference import decode
 from tests.ledger.actors import USING
 
 DEADLINE_SECONDS = 20.0
+
+
+@dataclass
+class FakeRoute:
+    """A route of a configuration that leads to a broker in memory."""
+
+    broker: MemoryBroker
+    queue: str = "default"
+    tenant: str | None = None
+    namespace: str | None = None
+
+    def publisher(self) -> DispatchPublisher:
+        return self.broker.publisher()
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -12,27 +11,13 @@ from ledgence.models import DeliveryIntent, Publisher, Queue
 from ledgence.publishing import publisher
 from ledgence.publishing.process import PublisherProcess
 from ledgence.testing.delivery.memory import MemoryBroker
-from ledgence_worker.delivery.ports import DispatchPublisher
 from ledgence_worker.errors import BrokerUnavailable
 from tests.faults.waiting import wait_until
 from tests.ledger.actors import USING, assert_audit_clean, operator, submit_task, submit_tasks
-from tests.ledger.publishing.running import DEADLINE_SECONDS, sent_to
+from tests.ledger.publishing.running import DEADLINE_SECONDS, FakeRoute, sent_to
 from tests.ledger.rivals import Rival
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@dataclass
-class FakeRoute:
-    """A route of a configuration that leads to a broker in memory."""
-
-    broker: MemoryBroker
-    queue: str = "default"
-    tenant: str | None = None
-    namespace: str | None = None
-
-    def publisher(self) -> DispatchPublisher:
-        return self.broker.publisher()
 
 
 @pytest.fixture

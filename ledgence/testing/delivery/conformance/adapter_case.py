@@ -71,10 +71,10 @@ class AdapterCase:
             results = publisher.publish(entries(*some))
             assert [result.status for result in results] == [PublishStatus.CONFIRMED] * len(some), results
 
-    def receive(self, ack_queue: AckQueue, count: int) -> list[Message]:
-        """Receive until there are so many messages. Fails when they do not come in time."""
+    def receive(self, ack_queue: AckQueue, count: int, *, hidden_seconds: float = 0.0) -> list[Message]:
+        """Receive until there are so many, which may be hidden so long. Fails when they do not come in time."""
         received: list[Message] = []
-        give_up = time.monotonic() + self.patience_seconds
+        give_up = time.monotonic() + hidden_seconds + self.patience_seconds
         while len(received) < count:
             assert time.monotonic() < give_up, f"only {len(received)} of {count} messages came"
             received += ack_queue.receive(min(count - len(received), ack_queue.batch_max), 1.0)

@@ -97,9 +97,7 @@ class AdapterMessages(AdapterCase):
             assert answer.status is ReceiptStatus.DONE
             if self.visibility_seconds is None:
                 ack_queue.give_back([received["kept"].receipt])
-            else:
-                time.sleep(self.visibility_seconds)
-            [again] = self.receive(ack_queue, 1)
+            [again] = self.receive(ack_queue, 1, hidden_seconds=self.visibility_seconds or 0.0)
             assert (again.message_id, again.body) == (received["kept"].message_id, "kept")
             check_answers(ack_queue.acknowledge, [received["kept"].receipt])
             assert {answer.status for answer in ack_queue.acknowledge([again.receipt])} <= ENDED

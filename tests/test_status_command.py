@@ -45,6 +45,7 @@ def test_an_empty_ledger_says_so(command: Terminal) -> None:
         "publishers": [],
         "housekeeping_seconds": None,
         "unserved": [],
+        "unpublished": [],
         "old_snapshots": [],
     }
 
@@ -84,6 +85,8 @@ def test_workers_are_told_with_what_they_run(command: Terminal) -> None:
     known = {session["id"]: session for session in told(command)["sessions"]}
     assert known[str(worker.session_id)]["running"] == [f"{PROGRAM} 1"]
     assert known[str(worker.session_id)]["is_silent"] is False
+    [marked] = re.findall(r"(?m)^! Worker (.*)$", command())
+    assert marked.startswith("tests (localhost:1) is silent: heard of 4")
     assert "serves" not in known[str(worker.session_id)]
     execute("update ledgence_workersession set drain_requested_at = now()")
     assert sorted(row[1] for row in rows(command(), "WORKER")) == ["draining", "silent"]
@@ -102,6 +105,15 @@ def test_publishers_are_told_with_what_fails(command: Terminal) -> None:
     assert row[-1] == "refused\\u001b[2J"
     [known] = told(command)["publishers"]
     assert (known["queue"], known["is_live"], known["answered_seconds"]) == ("mail", False, None)
+    mark = (
+        "! Queue mail has no live publisher: its work reaches no worker. "
+        "Start manage.py ledgence_publisher with its route."
+    )
+    assert mark in command().splitlines()
+    assert told(command)["unpublished"][0]["destination"] == "arn:mail"
+    execute("update ledgence_publisher set turned_at = now()")
+    assert mark not in command()
+    assert told(command)["unpublished"] == []
 
 
 def test_housekeeping_and_unserved_work_are_told(command: Terminal) -> None:

@@ -19,7 +19,7 @@ from ledgence.status import (
     find_publishers,
     find_queues,
 )
-from ledgence.watch import Unserved, old_snapshots, unserved_work
+from ledgence.watch import Unpublished, Unserved, old_snapshots, unpublished_queues, unserved_work
 from ledgence.wording import clock_time, span, visible
 
 QUEUE_TITLES = ("QUEUE", "STATE", "DUE", "OLDEST DUE", "LATER", "ACTIVE", "MODE", "TENANT", "NAMESPACE")
@@ -37,6 +37,7 @@ class Status:
     #: None: nobody has ever kept house.
     housekeeping_seconds: float | None
     unserved: Sequence[Unserved]
+    unpublished: Sequence[Unpublished]
     #: Process id and age in seconds.
     old_snapshots: Sequence[tuple[int, float]]
 
@@ -64,6 +65,7 @@ def find_status(*, using: str) -> Status:
         publishers=find_publishers(using=using),
         housekeeping_seconds=seconds_since_turn(using=using),
         unserved=unserved_work(using),
+        unpublished=unpublished_queues(using),
         old_snapshots=old_snapshots(using),
     )
 
@@ -77,6 +79,7 @@ def _for_programs(status: Status) -> dict[str, Any]:
     for publisher, one in zip(told["publishers"], status.publishers, strict=True):
         publisher["is_live"] = one.is_live
     told["unserved"] = [work._asdict() for work in status.unserved]
+    told["unpublished"] = [queue._asdict() for queue in status.unpublished]
     return told
 
 
@@ -97,6 +100,14 @@ def _lines(status: Status) -> Iterator[str]:
             yield visible(
                 f"! Queue {queue.queue} is paused by {queue.paused_by} since {since}{until}: {queue.pause_reason}"
             )
+    for one in status.unpublished:
+        yield visible(
+            f"! Queue {one.queue} has no live publisher: its work reaches no worker. "
+            "Start manage.py ledgence_publisher with its route."
+        )
+    for session in status.sessions:
+        if session.is_silent:
+            yield visible(f"! Worker {session} is silent: heard of {_ago(session.heard_seconds)}.")
     for work in status.unserved:
         yield visible(
             f"! Queue {work.queue} has {_count(work.tasks)} due tasks of {work.program} {work.version}, which no live "

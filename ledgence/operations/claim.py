@@ -22,8 +22,8 @@ def claim(command: Claim, *, using: str) -> Claimed:
     """Turn exactly the named generations into leases of the session. Atomic; replayed by (channel, sequence).
 
     Every answered claim consumes its sequence. What is deferred is published again when it may run; for a session that
-    is to drain that is all of it. Raises
-    InvalidInput, NotFound (session), SessionExpired, OutOfOrder, and Busy when a generation is changing hands.
+    is to drain that is all of it. Raises InvalidInput, NotFound (session), SessionExpired, OutOfOrder, and Busy when a
+    generation is changing hands.
     """
     check_claim(command)
     with transition(using, what="claim", batched=True):

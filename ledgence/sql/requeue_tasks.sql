@@ -1,7 +1,8 @@
 -- Requeues failed and cancelled tasks that this transaction has locked and whose revision is the expected one: the
 -- outcome goes, and the next generation is ready with its attempt budget anew.
--- Locks: the tasks (held already), and their queues (key share), so that none changes its route before the commit. Index: ledgence_attempt_number, and the primary key, named as = any(array[key]) so that
--- it is probed and not read whole (see end_attempts). Not the ORM: update and insert as one.
+-- Locks: the tasks (held already), and their queues (key share), so that none changes its route before the commit.
+-- Index: ledgence_attempt_number, and the primary key, named as = any(array[key]) so that it is probed and not read whole
+-- (see end_attempts). Not the ORM: update and insert as one.
 with request as materialized (
     select * from unnest(%(tasks)s::uuid[], %(revisions)s::int[]) r(task_id, revision)
 ),

@@ -44,6 +44,19 @@ class LedgenceSettings:
     retry_on: tuple[str, ...] = ("crashed", "timed_out", "lost")
     #: Environment variables ("NAME" or "PREFIX_*") that the processes of programs get beside the built-in ones.
     child_env: tuple[str, ...] = ()
+    #: Whose values admin does not show: keys of data and results that contain one of these words, in any case.
+    redacted_keys: tuple[str, ...] = (
+        "password",
+        "passwd",
+        "secret",
+        "token",
+        "api_key",
+        "apikey",
+        "private_key",
+        "authorization",
+        "cookie",
+        "credential",
+    )
     #: Whether LISTEN and NOTIFY shorten waits. Everything works without, within a poll of a second.
     hints: bool = True
 

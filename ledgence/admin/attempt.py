@@ -16,6 +16,7 @@ from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_block, link
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import describe, outcome_badge, ran_for, with_reports, worker_link
 from ledgence.admin.paging import CAP
+from ledgence.admin.redaction import secrets_of
 from ledgence.admin.reports import report_head
 from ledgence.models import Attempt, Task
 from ledgence.reported import error_class
@@ -88,7 +89,7 @@ class AttemptAdmin(LedgerAdmin):
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         row = with_reports(self.get_queryset(request).filter(pk=obj.pk)).select_related("session").get()
-        return {"story": describe(row, limit=SHOWN)}
+        return {"story": describe(row, limit=SHOWN, secrets=secrets_of(row.task_id))}
 
     @admin.display(description=gettext_lazy("attempt"))
     def name(self, attempt: Any) -> Any:

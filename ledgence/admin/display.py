@@ -1,6 +1,5 @@
 """How values stand on the pages: escaped, cut, with what is invisible made visible."""
 
-import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ledgence import wording
+from ledgence.admin.redaction import JSON_PART, redact
 from ledgence.conf import get_settings
 from ledgence.wording import visible
 
@@ -21,9 +21,6 @@ from ledgence.wording import visible
 SHOWN = 32 * 1024
 
 NOTHING = "–"
-
-# Whole strings first: what looks like structure inside them is not.
-JSON_PART = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{},:]|[^\s"\[\]{},:]+')
 
 
 def text_block(text: str, *, length: int | None = None, limit: int = SHOWN, keep_end: bool = False) -> SafeString:
@@ -67,7 +64,7 @@ def _indent(parts: Iterable[str]) -> Iterator[str]:
 
 
 def json_block(model: type[Model], pk: Any, column: str) -> SafeString | str:
-    """Read one ``json`` column of a row as text, cut by the database, and render it."""
+    """Read one ``json`` column of a row as text, cut by the database, and render it redacted."""
     column_text = Cast(F(column), TextField())
     row = (
         model._default_manager.using(get_settings().database)
@@ -77,11 +74,12 @@ def json_block(model: type[Model], pk: Any, column: str) -> SafeString | str:
     )
     if row is None or row[0] is None:
         return NOTHING
+    shown = redact(row[0])
     if row[1] > SHOWN:
-        return text_block(row[0], length=row[1])
+        return text_block(shown, length=row[1])
     # Deep structures may grow much by indentation; then the text itself is shown.
-    text = indented(row[0])
-    return text_block(text if len(text) <= SHOWN else row[0])
+    text = indented(shown)
+    return text_block(text if len(text) <= SHOWN else shown)
 
 
 def moment(at: datetime | None) -> SafeString | str:

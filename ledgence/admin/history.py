@@ -1,6 +1,6 @@
 """What happened to one task: its attempts, its deliveries, and what operators did to it, the newest of each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from ledgence.admin.display import NOTHING, badge, join, link, moment, span
+from ledgence.admin.redaction import secrets_of
 from ledgence.admin.reports import Block, report_blocks, report_text
 from ledgence.conf import get_settings
 from ledgence.explanation import Facts
@@ -59,12 +60,13 @@ def ran_for(attempt: Attempt) -> str:
     return span(attempt.finished_at - attempt.claimed_at)
 
 
-def describe(attempt: Any, *, limit: int) -> AttemptStory:
-    """Put an attempt that with_reports() read into words."""
-    blocks = list(report_blocks(attempt.report_text, limit=limit))
+def describe(attempt: Any, *, limit: int, secrets: Collection[str]) -> AttemptStory:
+    """Put an attempt that with_reports() read into words, without the secrets of its task."""
+    blocks = list(report_blocks(attempt.report_text, limit=limit, secrets=secrets))
     if attempt.late_outcome:
         late = _("Late report: %(outcome)s") % {"outcome": Attempt.Outcome(attempt.late_outcome).label}
-        blocks += [(f"{late}, {label}", html) for label, html in report_blocks(attempt.late_report_text, limit=limit)]
+        late_blocks = report_blocks(attempt.late_report_text, limit=limit, secrets=secrets)
+        blocks += [(f"{late}, {label}", html) for label, html in late_blocks]
     return AttemptStory(
         attempt=attempt,
         headline=join(
@@ -143,7 +145,8 @@ def find_attempts(task: UUID) -> list[AttemptStory]:
     """Return the newest attempts of a task, the last one first."""
     rows = with_reports(Attempt.objects.using(get_settings().database).filter(task_id=task))
     rows = rows.select_related("session").defer("report", "result", "late_report", "late_result")
-    return [describe(row, limit=BRIEF) for row in rows.order_by("-number")[:NEWEST]]
+    secrets = secrets_of(task)
+    return [describe(row, limit=BRIEF, secrets=secrets) for row in rows.order_by("-number")[:NEWEST]]
 
 
 def find_events(task: UUID) -> list[Any]:

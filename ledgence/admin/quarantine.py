@@ -15,6 +15,7 @@ from ledgence.admin.display import badge, link, text_block
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import worker_link
 from ledgence.admin.paging import CAP
+from ledgence.admin.redaction import redact
 from ledgence.conf import get_settings
 from ledgence.models import QuarantinedMessage, Queue
 from ledgence.wording import visible
@@ -89,4 +90,4 @@ class QuarantinedMessageAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("body"))
     def body_text(self, message: Any) -> Any:
-        return text_block(message.body) if message.body else _("empty")
+        return text_block(redact(message.body)) if message.body else _("empty")

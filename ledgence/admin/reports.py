@@ -1,7 +1,7 @@
 """What a worker reported of an attempt's end, read from text that anybody may have written."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from django.db.models import TextField
@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from ledgence.admin.display import text_block
 from ledgence.admin.frames import own_frames
+from ledgence.admin.redaction import hide
 
 #: How many characters of a report are read: more than a worker sends, less than the ledger takes.
 READ = 256 * 1024
@@ -32,8 +33,12 @@ def report_head(column: str) -> Left:
     return Left(Cast(column, TextField()), HEAD)
 
 
-def report_blocks(text: str | None, *, limit: int) -> Iterator[Block]:
-    """Yield (label, HTML) of the parts of a report, each cut to ``limit`` characters."""
+def report_blocks(text: str | None, *, limit: int, secrets: Collection[str]) -> Iterator[Block]:
+    """Yield (label, HTML) of the parts of a report, each without ``secrets`` and cut to ``limit`` characters."""
+
+    def block(part: Any, *, keep_end: bool = False) -> SafeString:
+        return text_block(hide(_text(part), secrets), limit=limit, keep_end=keep_end)
+
     if text is None:
         return
     try:
@@ -41,19 +46,19 @@ def report_blocks(text: str | None, *, limit: int) -> Iterator[Block]:
     except (ValueError, RecursionError):
         report = None
     if not isinstance(report, dict):
-        yield _("Report, not readable as one"), text_block(text, limit=limit)
+        yield _("Report, not readable as one"), block(text)
         return
     error = report.get("error")
     if isinstance(error, dict):
         classes = error.get("classes")
         name = classes[0] if isinstance(classes, list) and classes else ""
-        yield _("Error"), text_block(f"{_text(name)}: {_text(error.get('message'))}", limit=limit)
+        yield _("Error"), block(f"{_text(name)}: {_text(error.get('message'))}")
         if error.get("traceback"):
-            yield _("Traceback"), _traceback(_text(error["traceback"]), limit=limit)
+            yield _("Traceback"), _traceback(hide(_text(error["traceback"]), secrets), limit=limit)
     if report.get("exit_status") is not None:
-        yield _("Exit status of the process"), text_block(_text(report["exit_status"]), limit=limit)
+        yield _("Exit status of the process"), block(report["exit_status"])
     if report.get("output"):
-        yield _("Output"), text_block(_text(report["output"]), limit=limit, keep_end=True)
+        yield _("Output"), block(report["output"], keep_end=True)
 
 
 def _traceback(text: str, *, limit: int) -> SafeString:

@@ -211,8 +211,13 @@ def test_leases_are_renewed(remote: RemoteSite, caller: Caller, fault: Fault) ->
     submit(remote)
     owners = [one.owner for one in caller.open().take()]
     before = Lease.objects.earliest("expires_at").expires_at
-    answers = caller.under(fault, "renew", lambda: caller.service.renew(caller.session_id, owners))
-    assert [one.status for one in answers] == [RenewStatus.RENEWED] * 3
+
+    def renew() -> list[RenewStatus]:
+        statuses = [one.status for one in caller.service.renew(caller.session_id, owners)]
+        # The other one of two at once holds the leases: a worker asks again.
+        return renew() if RenewStatus.BUSY in statuses else statuses
+
+    assert caller.under(fault, "renew", renew) == [RenewStatus.RENEWED] * 3
     assert Lease.objects.earliest("expires_at").expires_at > before
 
 

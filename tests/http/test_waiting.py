@@ -85,6 +85,8 @@ def test_two_hundred_waiting_sessions_cost_less_than_five_statements_a_second(se
 
     with Crowd(server.port, make_token(), 200) as crowd:
         working = [crowd.begin(work(member, time.monotonic() + 25)) for member in crowd.members]
+        looked = "select count(*) from ledgence_channel"
+        wait_until(lambda: execute(looked) == [(200,)], "the first look of all")
         # A connection of the service that has just become idle tells what it has done up to ten seconds later.
         time.sleep(12)
         before, began = commits(), time.monotonic()

@@ -116,5 +116,5 @@ def test_no_statement_of_an_acquisition_is_planned_each_time(plans) -> None:
 def test_an_idle_search_reads_a_few_pages_for_each_priority_of_later_work(case: tuple[str, str], plans) -> None:
     idle = [plan for plan in plans[case] if plan.statement == "find_due"][-1]
     assert idle.plan["Actual Rows"] == 0
-    # The 201 priorities, and the 20 pages or so of session and queue.
-    assert idle.blocks < 201 * 5 + 50, str(idle)
+    # The 201 priorities, of which some lie at the border of two pages, and the 20 pages or so of session and queue.
+    assert idle.blocks < 201 * 6 + 50, str(idle)

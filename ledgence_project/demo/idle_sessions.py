@@ -19,11 +19,15 @@ async def wait_for_ever(client: httpx.AsyncClient) -> None:
     path = f"{API_PATH}/sessions/{uuid4()}"
     opened = await client.put(path, json=ABOUT | {"queues": ["bench"], "catalogue": []})
     opened.raise_for_status()
-    sequence = 0
+    sequence = 1
     while True:
-        sequence += 1
         body = {"channel": 0, "sequence": sequence, "capacity": 1, "wait_seconds": WAIT_SECONDS_MAX}
-        (await client.post(f"{path}/acquire", json=body)).raise_for_status()
+        try:
+            (await client.post(f"{path}/acquire", json=body)).raise_for_status()
+        except httpx.TransportError:
+            # The command is repeated, as a worker does.
+            continue
+        sequence += 1
 
 
 async def main(url: str, count: int) -> None:

@@ -12,11 +12,11 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import among, newest
-from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_block, link, short
+from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_column, link, short
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import describe, outcome_badge, ran_for, with_reports, worker_link
 from ledgence.admin.paging import CAP
-from ledgence.admin.redaction import secrets_of
+from ledgence.admin.redaction import data_of, secrets_of
 from ledgence.admin.reports import report_head
 from ledgence.models import Attempt, Task
 from ledgence.reported import error_class
@@ -89,7 +89,7 @@ class AttemptAdmin(LedgerAdmin):
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         row = with_reports(self.get_queryset(request).filter(pk=obj.pk)).select_related("session").get()
-        return {"story": describe(row, limit=SHOWN, secrets=secrets_of(row.task_id))}
+        return {"story": describe(row, limit=SHOWN, secrets=secrets_of(data_of(row.task_id)))}
 
     @admin.display(description=gettext_lazy("attempt"))
     def name(self, attempt: Any) -> Any:
@@ -117,8 +117,8 @@ class AttemptAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("result after a cancel request"))
     def result_text(self, attempt: Any) -> Any:
-        return json_block(Attempt, attempt.pk, "result")
+        return json_column(Attempt, attempt.pk, "result")
 
     @admin.display(description=gettext_lazy("late result"))
     def late_result_text(self, attempt: Any) -> Any:
-        return json_block(Attempt, attempt.pk, "late_result")
+        return json_column(Attempt, attempt.pk, "late_result")

@@ -63,7 +63,17 @@ def _indent(parts: Iterable[str]) -> Iterator[str]:
         before = part
 
 
-def json_block(model: type[Model], pk: Any, column: str) -> SafeString | str:
+def json_block(text: str, *, length: int) -> SafeString:
+    """Render JSON text redacted; ``length`` is that of the whole, of which ``text`` may be the beginning alone."""
+    shown = redact(text[:SHOWN])
+    if length > SHOWN:
+        return text_block(shown, length=length)
+    # Deep structures may grow much by indentation; then the text itself is shown.
+    spread = indented(shown)
+    return text_block(spread if len(spread) <= SHOWN else shown)
+
+
+def json_column(model: type[Model], pk: Any, column: str) -> SafeString | str:
     """Read one ``json`` column of a row as text, cut by the database, and render it redacted."""
     column_text = Cast(F(column), TextField())
     row = (
@@ -74,12 +84,7 @@ def json_block(model: type[Model], pk: Any, column: str) -> SafeString | str:
     )
     if row is None or row[0] is None:
         return NOTHING
-    shown = redact(row[0])
-    if row[1] > SHOWN:
-        return text_block(shown, length=row[1])
-    # Deep structures may grow much by indentation; then the text itself is shown.
-    text = indented(shown)
-    return text_block(text if len(text) <= SHOWN else shown)
+    return json_block(row[0], length=row[1])
 
 
 def moment(at: datetime | None) -> SafeString | str:

@@ -10,7 +10,6 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from ledgence.admin.display import NOTHING, badge, join, link, moment, span
-from ledgence.admin.redaction import secrets_of
 from ledgence.admin.reports import Block, report_blocks, report_text
 from ledgence.conf import get_settings
 from ledgence.explanation import Facts
@@ -141,11 +140,10 @@ def describe_publication(known: Facts) -> list[tuple[str, Any]]:
     ]
 
 
-def find_attempts(task: UUID) -> list[AttemptStory]:
-    """Return the newest attempts of a task, the last one first."""
+def find_attempts(task: UUID, *, secrets: Collection[str]) -> list[AttemptStory]:
+    """Return the newest attempts of a task, the last one first, without the secrets of its data."""
     rows = with_reports(Attempt.objects.using(get_settings().database).filter(task_id=task))
     rows = rows.select_related("session").defer("report", "result", "late_report", "late_result")
-    secrets = secrets_of(task)
     return [describe(row, limit=BRIEF, secrets=secrets) for row in rows.order_by("-number")[:NEWEST]]
 
 

@@ -30,11 +30,15 @@ def redact(text: str) -> str:
     return "".join([*shown, text[at:]])
 
 
-def secrets_of(task: UUID) -> frozenset[str]:
-    """Return the strings and numbers that stand under redacted keys in a task's data."""
+def data_of(task: UUID) -> str:
+    """Return a task's data as they are written, whole; empty for a task that is gone."""
     data = Task.objects.using(get_settings().database).filter(pk=task).values_list(Cast("data", TextField()), flat=True)
-    text = data.first() or ""
-    found = chain.from_iterable(_scalars(text[start:end]) for start, end in _hidden_spans(text))
+    return data.first() or ""
+
+
+def secrets_of(data: str) -> frozenset[str]:
+    """Return the strings and numbers that stand under redacted keys of JSON text."""
+    found = chain.from_iterable(_scalars(data[start:end]) for start, end in _hidden_spans(data))
     return frozenset(value for value in found if len(value) >= SOUGHT_CHARACTERS_MIN)
 
 

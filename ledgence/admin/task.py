@@ -12,12 +12,13 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import ENDED, among, narrow_tasks
-from ledgence.admin.display import NOTHING, badge, join, json_block, link, short
+from ledgence.admin.display import NOTHING, badge, join, json_block, json_column, link, short
 from ledgence.admin.explaining import show
 from ledgence.admin.facts import TaskFacts, facts_of, find_tasks
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import NEWEST, describe_publication, find_actions, find_attempts, find_events, outcome_badge
 from ledgence.admin.paging import CAP
+from ledgence.admin.redaction import data_of, secrets_of
 from ledgence.admin.task_actions import CANCEL, COPY, FORCE_EXPIRE, MOVE, REPUBLISH, REQUEUE, RUN_NOW, SET_PRIORITY
 from ledgence.admin.timeline import draw
 from ledgence.conf import get_settings
@@ -120,11 +121,12 @@ class TaskAdmin(LedgerAdmin):
         except NotFound:
             return None
         row.facts = facts_of(row.known)
+        row.data_as_written = data_of(row.pk)
         return row
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         known: Facts = obj.known
-        attempts = find_attempts(obj.pk)
+        attempts = find_attempts(obj.pk, secrets=secrets_of(obj.data_as_written))
         shown = [story.attempt for story in reversed(attempts)]
         since = obj.submitted_at if not shown or shown[0].number == 1 else shown[0].available_at
         is_external = known.queue.is_external or any(attempt.destination for attempt in shown)
@@ -180,11 +182,11 @@ class TaskAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("data"))
     def data_text(self, task: Any) -> Any:
-        return json_block(Task, task.pk, "data")
+        return json_block(task.data_as_written, length=len(task.data_as_written))
 
     @admin.display(description=gettext_lazy("result"))
     def result_text(self, task: Any) -> Any:
-        return json_block(Task, task.pk, "result")
+        return json_column(Task, task.pk, "result")
 
 
 def state_badges(facts: TaskFacts | None) -> Any:

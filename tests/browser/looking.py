@@ -79,6 +79,8 @@ class Tab:
     def problems(self) -> list[str]:
         """Return what is wrong with the page as it stands, beside the trouble noted so far; empty for a good page."""
         page, found = self.page, list(self.trouble)
+        # After a link, what is looked for may stand before its style does.
+        page.wait_for_load_state()
         if self.has_scripts:
             found += [f"policy: {violation}" for violation in page.evaluate("window.violations")]
         if (headings := page.locator("h1:visible").count()) != 1:

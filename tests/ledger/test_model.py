@@ -477,4 +477,4 @@ def test_every_answer_and_every_row_is_the_models(frozen_schema: None, db: None)
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_every_answer_and_every_row_is_the_models_for_long(frozen_schema: None, db: None):
-    run_machine(examples=150, steps=100)
+    run_machine(examples=75, steps=100)

@@ -57,6 +57,10 @@ class Arena:
         answers = self.second.do(partial(self._run, name, side))
         return self.scene.snapshot(), answers
 
+    def decides(self, name: str, side: int) -> bool:
+        """Whether an operation changes anything here, when nothing else happens."""
+        return self.alone(name, side)[0] != self.untouched
+
     def in_turn(self, pair: Pair) -> Iterator[Seen]:
         """Yield what the two give one after the other, in either order."""
         names = (pair.one, pair.other)
@@ -119,10 +123,10 @@ class Arena:
             return (row, second) == (alone.get(key), answers.get(key))
         return False
 
-    def check(self, one: str, *others: str) -> None:
-        """Race an operation at every stop, committed and broken off, against others; fail with all that is wrong."""
+    def check(self, one: str, *pairs: tuple[str, bool]) -> None:
+        """Race an operation at every stop against others, and broken off where told; fail with all that is wrong."""
         wrong, races = [], 0
-        for pair in (Pair(one=one, other=other, broken=broken) for other in others for broken in (False, True)):
+        for pair in (Pair(one=one, other=other, broken=broken) for other, broken in pairs):
             rows, answers = self.alone(pair.other, 1)
             expected = [(rows, {}, answers)] if pair.broken else list(self.in_turn(pair))
             for stop in range(1, STOPS_MAX):
@@ -158,8 +162,13 @@ def arena(transactional_db: None, settings, monkeypatch, state: str) -> Iterator
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("one", OPERATIONS)
 @pytest.mark.parametrize("state", STATES)
-def test_every_pair_of_operations_is_explained_by_an_order(arena: Arena, one: str):
-    arena.check(one, *OPERATIONS)
+def test_every_pair_of_operations_is_explained_by_an_order(arena: Arena, state: str, one: str):
+    # Two that only look explain each other in any order.
+    others = [other for other in OPERATIONS if arena.decides(one, 0) or arena.decides(other, 1)]
+    # What is broken off leaves nothing whatever the state: each operation is met by one, in two of them.
+    turn = STATES.index(state)
+    broken = [other for place, other in enumerate(others) if (place - turn) % len(STATES) < 2]
+    arena.check(one, *((other, False) for other in others), *((other, True) for other in broken))
 
 
 @pytest.mark.parametrize(
@@ -203,4 +212,4 @@ def test_every_pair_of_operations_is_explained_by_an_order(arena: Arena, one: st
     ],
 )
 def test_the_pairs_that_meet_most_are_explained_by_an_order(arena: Arena, one: str, other: str):
-    arena.check(one, other)
+    arena.check(one, (other, False), (other, True))

@@ -12,10 +12,19 @@ from ledgence_project.embedded.environment import CHECKOUT
 
 TAIL = 12_000
 SUITE_SECONDS = 600.0
-#: The operations, and a few real workers, which take longer.
-SUITE = ("tests/ledger", "tests/faults/test_kill.py", "tests/faults/test_cancel.py", "-m", "not slow")
-#: Admin, but for what is about text and forms: that is the same on every server.
-ADMIN = ("tests/admin/test_pages.py", "tests/admin/test_actions.py")
+#: The operations, and a few real workers, which take longer. A consumer is the same on every server and version.
+SUITE = (
+    "tests/ledger",
+    "--deselect=tests/ledger/test_consumption.py",
+    "tests/faults/test_kill.py",
+    "tests/faults/test_options.py",
+    "-m",
+    "not slow",
+)
+#: Every action with every permission: hundreds of tests.
+RIGHTS = "tests/admin/test_actions.py::test_a_route_opens_with_its_own_permission_and_no_other"
+#: The statements of admin's pages.
+PAGES = ("tests/admin/test_pages.py", "tests/admin/test_overview.py")
 
 
 def run_suite(

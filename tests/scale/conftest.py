@@ -1,4 +1,4 @@
-"""A database of a module's own: what is filled by the million is dropped as a whole."""
+"""A database of a module's own: what is filled by the hundred thousand is dropped as a whole."""
 
 from collections.abc import Iterator
 

@@ -13,7 +13,7 @@ from ledgence.status import find_open_sessions
 from ledgence_worker.protocol import Outcome
 from tests.ledger.actors import USING, Worker, execute, operator, submit_task, submit_tasks
 from tests.scale.explaining import Explained, explained
-from tests.scale.filling import LEASES, MILLION, fill, fill_due
+from tests.scale.filling import LEASES, MANY, fill, fill_due
 
 pytestmark = [pytest.mark.scale, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -102,7 +102,7 @@ def plans(own_database: None) -> Iterator[dict[str, dict[str, list[Explained]]]]
     """The plans of each explanation, with statistics that know nothing and with true ones."""
     filler = Worker(queues=("filler",))
     execute("analyze")
-    fill(filler, finished=MILLION, future=MILLION, leases=LEASES)
+    fill(filler, finished=MANY, future=MANY, leases=LEASES)
     execute(SESSIONS, {"count": PAST, "session": filler.session_id})
     cast = Cast()
     other = submit_task(queue="mail")

@@ -56,8 +56,8 @@ INDEXES = {
     "take_intents": {"ledgence_deliveryintent_pkey", "ledgence_task_pkey", "ledgence_attempt_number"},
 }
 
-#: A batch of up to 128 tasks; the smallest index of a million entries has more than 2,700 pages.
-BLOCKS_MAX = 2_000
+#: A batch of up to 128 tasks; the smallest index of so many entries has more than 1,600 pages.
+BLOCKS_MAX = 1_300
 REMOVED_MAX = 100
 # Leases are as few as the slots of all workers, and a drained worker asks rarely.
 SCANS = {"is_drained": {"ledgence_lease"}}

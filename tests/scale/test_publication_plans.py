@@ -18,7 +18,7 @@ from tests.ledger.publishers import CONFIRMED, FAILED, REFUSED, PublisherActor, 
 from tests.ledger.rivals import Rival
 from tests.scale.connecting import WorkerConnection
 from tests.scale.explaining import GROWING, Explained, explained, rehearse
-from tests.scale.filling import MILLION, fill, fill_published
+from tests.scale.filling import MANY, fill, fill_published
 
 pytestmark = [pytest.mark.scale, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -32,8 +32,8 @@ INDEXES = {
     "lock_dispatches": {"ledgence_deliveryintent_pkey"},
     "republish_intents": {"ledgence_deliveryintent_pkey"},
 }
-#: A hundred rows, each moved in three indexes; the index of a million publications has more than 5,000 pages.
-BLOCKS_MAX = 3_500
+#: A hundred rows, each moved in three indexes; the index of so many publications has more than 3,000 pages.
+BLOCKS_MAX = 2_900
 REMOVED_MAX = 100
 
 
@@ -75,7 +75,7 @@ def plans(own_database: None) -> Iterator[dict[tuple[str, str], list[Explained]]
             rehearse(rehearsal)
         fill(Worker(), finished=0, leases=0)
         later = datetime.now(UTC) + timedelta(hours=1)
-        fill_published(like=submit_task(queue="external", run_after=later), count=MILLION)
+        fill_published(like=submit_task(queue="external", run_after=later), count=MANY)
         for statistics in ("stale", "true"):
             if statistics == "true":
                 execute("analyze")

@@ -91,7 +91,8 @@ CHEAP = {
     "turn": 10,
     "key": 50,
     "correlation": 200,
-    "every task": PAGE_BLOCKS,
+    # Of what no vacuum has seen, ids are looked for in the table.
+    "every task": PAGE_BLOCKS + WINDOW,
     # Whether it is more than a window is found out first.
     "queued": PAGE_BLOCKS + WINDOW,
     "active": PAGE_BLOCKS,

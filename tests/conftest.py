@@ -11,7 +11,15 @@ from django.test import TransactionTestCase
 from psycopg import sql
 
 #: What takes minutes: it begins first, so that no process works on it alone while the others have nothing left.
-LONGEST = ("tests/compat/", "tests/scale/", "tests/ledger/test_model.py", "tests/demo/")
+LONGEST = (
+    "tests/compat/",
+    "tests/ledger/races/",
+    "tests/scale/",
+    "tests/ledger/test_model.py",
+    "tests/demo/",
+    "tests/attacks/test_demos.py",
+    "tests/brokers/processes/test_outage.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

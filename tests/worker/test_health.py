@@ -125,6 +125,6 @@ def test_a_port_that_is_taken_is_named(fixture):
 
 def test_a_silent_broker_is_told_by_its_queue(fixture):
     fixture.open()
-    fixture.vitals.silences = lambda: {"far": 41.4}
-    assert fixture.vitals.ready_problems() == ["the broker of queue far has not answered for 41 s"]
+    fixture.vitals.silences = lambda: {"far": "41 s: gone"}
+    assert fixture.vitals.ready_problems() == ["the broker of queue far has not answered for 41 s: gone"]
     assert fixture.vitals.live_problems() == []

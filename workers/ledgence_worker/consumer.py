@@ -46,9 +46,9 @@ class Consumer:
         return self._claimer.channel.answered_at
 
     @property
-    def silence_seconds(self) -> float:
-        """For how long the broker has not answered; 0 while that is no longer than it may."""
-        return self._receiver.silence_seconds
+    def silence(self) -> str:
+        """For how long the broker has not answered, and why; empty while that is no longer than it may."""
+        return self._receiver.silence
 
     def end_claims(self) -> None:
         """Claim nothing more: what a receive brings from now on is given back."""

@@ -83,9 +83,9 @@ class Crew:
             answers.append(self._acquirer.channel.answered_at)
         return max(answers + [consumer.answered_at for consumer in self._consumers])
 
-    def silences(self) -> dict[str, float]:
-        """Return by queue for how many seconds its broker has not answered, where that is long."""
-        return {c.queue.name: silence for c in self._consumers if (silence := c.silence_seconds)}
+    def silences(self) -> dict[str, str]:
+        """Tell by queue for how long its broker has not answered, and why, where that is long."""
+        return {c.queue.name: silence for c in self._consumers if (silence := c.silence)}
 
     def renew_now(self) -> None:
         """Ask the task service about all leases at once. Safe from any thread."""

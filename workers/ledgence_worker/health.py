@@ -32,8 +32,8 @@ class Vitals:
         self.answered_at: Callable[[], float] | None = None
         #: Whether every slot is quarantined, so that nothing can run.
         self.is_blocked: Callable[[], bool] = lambda: False
-        #: For how many seconds brokers have not answered, by queue, where that is long.
-        self.silences: Callable[[], dict[str, float]] = dict
+        #: For how long brokers have not answered, and why, by queue, where that is long.
+        self.silences: Callable[[], dict[str, str]] = dict
 
     def live_problems(self) -> list[str]:
         """Return why the process should be restarted; empty while it is alive."""
@@ -56,8 +56,8 @@ class Vitals:
             problems.append(f"the task service has not answered for {silence:.0f} s")
         if self.is_blocked():
             problems.append("every slot is quarantined: processes could not be confirmed gone")
-        for queue, silence in self.silences().items():
-            problems.append(f"the broker of queue {queue} has not answered for {silence:.0f} s")
+        for queue, told in self.silences().items():
+            problems.append(f"the broker of queue {queue} has not answered for {told}")
         return problems
 
 

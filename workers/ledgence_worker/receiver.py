@@ -103,11 +103,13 @@ class Receiver:
         self._is_asking = False
 
     @property
-    def silence_seconds(self) -> float:
-        """For how long the broker has not answered; 0 while that is no longer than it may."""
-        since = self._unanswered_since
-        silence = 0.0 if since is None or not self._is_asking else self._shared.clock.monotonic() - since
-        return silence if silence > self._shared.settings.receive_wait_seconds + SILENCE_SECONDS else 0.0
+    def silence(self) -> str:
+        """For how long the broker has not answered, and what failed last; empty while that is no longer than it may."""
+        since, told = self._unanswered_since, self._told
+        seconds = 0.0 if since is None or not self._is_asking else self._shared.clock.monotonic() - since
+        if seconds <= self._shared.settings.receive_wait_seconds + SILENCE_SECONDS:
+            return ""
+        return f"{seconds:.0f} s" + (f": {told}" if told else "")
 
     def _hand_over(self, messages: Sequence[Message], capacity: int) -> None:
         """Let the claimer have what has a slot, and the broker the rest."""

@@ -7,8 +7,8 @@ WITH_DATABASE := $(BIN)/python -m ledgence_project.embedded run --
 
 # Tests also wait: there are half as many processes again as cores. They are spread file by file, so that each file's
 # servers and rows are made once.
-PROCESSES := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
-SPREAD := -n $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PROCESSES = $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores + (cores + 1) / 2)))
+SPREAD = -n $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # The emulators of brokers pin versions that the project does not: they have an environment of their own.
 BROKERS := .venv-brokers

@@ -29,7 +29,7 @@ logger = logging.getLogger("ledgence_worker.crew")
 #: How long the ends that are known already may take to be told when the worker is forced to stop.
 FORCED_FLUSH_SECONDS = 1.0
 JOIN_SECONDS = 5.0
-
+RECEIVER_SECONDS = 0.2
 
 #: The acquirer's channel is 0 and the settler's 1.
 FIRST_CLAIM_CHANNEL = 2
@@ -171,6 +171,8 @@ class Crew:
             consumer.end_acknowledgements()
         for consumer in self._consumers:
             self._join(consumer.acknowledging, deadline)
+            # One that is not at its broker ends at once; the others are not waited for.
+            self._join(consumer.receiving, min(deadline, time.monotonic() + RECEIVER_SECONDS))
             if not any(self._threads[name].is_alive() for name in consumer.threads):
                 consumer.queue.close()
 

@@ -8,18 +8,21 @@ from typing import Any
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ledgence.admin.bounds import count_each
 from ledgence.admin.delivery import stuck_intents
 from ledgence.admin.queue_lines import QueueLine
+from ledgence.admin.trouble import Trouble, new_trouble
 from ledgence.housekeeping import SILENCE_SECONDS_MAX
 from ledgence.models import HousekeepingTurn, Lease, QuarantinedMessage, Queue, State, Task
 from ledgence.models.delivery import STUCK_AFTER
 from ledgence.status import COUNT_CAP, OpenSession
 from ledgence.watch import Unserved
-from ledgence.wording import span
+from ledgence.wording import span, visible
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -79,14 +82,21 @@ def _stuck() -> QuerySet[Any, Any]:
 
 
 def make_cards(
-    totals: Totals, lines: Sequence[QueueLine], sessions: Sequence[OpenSession], unserved: Sequence[Unserved]
+    totals: Totals,
+    lines: Sequence[QueueLine],
+    sessions: Sequence[OpenSession],
+    unserved: Sequence[Unserved],
+    trouble: Sequence[Trouble],
 ) -> list[Card]:
-    """Return every card, the gravest trouble first."""
+    """Return every card: causes before what follows from them."""
     return [
+        _unpublished(lines),
         _expired(totals),
         *_about_workers(sessions, unserved),
+        _storms(lines, trouble),
+        _failed(totals, new_trouble(trouble, HOUR)),
+        _paused(lines),
         *_about_work(totals, lines),
-        *_about_queues(lines),
         _quarantined(totals),
     ]
 
@@ -109,7 +119,10 @@ def _card(model: str, count: int, label: str, hint: str, **query: str) -> Card:
 def _expired(totals: Totals) -> Card:
     hint = _("Their workers are gone or cut off. Housekeeping ends them within seconds.")
     if not totals.is_kept:
-        hint = _("Nobody keeps house: start a worker with the database, or manage.py ledgence_recover.")
+        hint = _(
+            "No process does the housekeeping that ends them: start manage.py ledgence_recover, or a worker beside the "
+            "database."
+        )
     label = ngettext("expired lease", "expired leases", totals.expired)
     return _card("lease", totals.expired, label, hint, state="expired")
 
@@ -120,7 +133,11 @@ def _about_workers(sessions: Sequence[OpenSession], unserved: Sequence[Unserved]
         "workersession",
         silent,
         ngettext("silent worker", "silent workers", silent),
-        _("They died, hang, or cannot reach the task service. Look at their machines, and start others."),
+        ngettext(
+            "It died, hangs, or cannot reach the task service. Look at its machine, and start another.",
+            "They died, hang, or cannot reach the task service. Look at their machines, and start others.",
+            silent,
+        ),
         state="silent",
     )
     named = ", ".join(f"{one.queue}: {one.program} {one.version}" for one in unserved[:3])
@@ -147,45 +164,85 @@ def _about_work(totals: Totals, lines: Sequence[QueueLine]) -> Iterator[Card]:
     yield Card(
         model="queue",
         value=span(timedelta(seconds=round(seconds))) if seconds >= 1 else "0 s",
-        label=_("wait of the oldest due work"),
+        label=_("wait of the oldest due work, without paused queues"),
         hint=_("In queue %(queue)s.") % {"queue": oldest.queue.name} if oldest else "",
         address=reverse("admin:ledgence_queue_change", args=[oldest.queue.pk]) if oldest else address_of("queue"),
         is_alarm=seconds > STUCK_AFTER.total_seconds(),
     )
-    yield _card(
-        "task",
-        totals.failed,
-        ngettext("task failed in the last hour", "tasks failed in the last hour", totals.failed),
-        _("In the hour before: %(count)s. See below why.") % {"count": capped(totals.failed_before)},
-        state="failed",
+
+
+def _failed(totals: Totals, new: Sequence[Trouble]) -> Card:
+    """Make the card of failed tasks, an alarm where they are more than in the hour before, or of another kind."""
+    hint = _("In the hour before: %(count)s. See below why.") % {"count": capped(totals.failed_before)}
+    if new:
+        named = ", ".join(f"{one.error} ({one.program})" for one in new[:3])
+        hint = _("New: %(errors)s.") % {"errors": named} + " " + hint
+    return Card(
+        model="task",
+        value=capped(totals.failed),
+        label=ngettext("task failed in the last hour", "tasks failed in the last hour", totals.failed),
+        hint=hint,
+        address=new[0].address if len(new) == 1 else address_of("task", state="failed"),
+        is_alarm=bool(new) or totals.failed > totals.failed_before,
     )
 
 
-def _about_queues(lines: Sequence[QueueLine]) -> Iterator[Card]:
-    storms = [line.queue.name for line in lines if line.is_storm]
-    yield _card(
-        "queue",
-        len(storms),
-        ngettext("retry storm", "retry storms", len(storms)),
-        _("Attempts are tried again and again in %(queues)s. Pause it, and mend the cause.") % _names(storms),
+def _storms(lines: Sequence[QueueLine], trouble: Sequence[Trouble]) -> Card:
+    """Make the card of retry storms, which leads to a task that is tried again."""
+    storms = [line.queue for line in lines if line.is_storm]
+    hint = _("Attempts are tried again and again in %(queues)s. Pause it, and mend the cause.")
+    if storms and all(queue.paused_at for queue in storms):
+        hint = _("Attempts were tried again and again in %(queues)s, paused now: counts quiet within minutes.")
+    own = [one for one in trouble if one.retried and one.queue in {queue.pk for queue in storms}]
+    example = max(own, key=lambda one: one.retried, default=None)
+    return Card(
+        model="task",
+        value=str(len(storms)),
+        label=ngettext("retry storm", "retry storms", len(storms)),
+        hint=hint % _names([queue.name for queue in storms]),
+        address=example.address if example else address_of("queue"),
+        is_alarm=bool(storms),
     )
-    paused = [line.queue.name for line in lines if line.queue.paused_at]
-    yield _card(
-        "queue",
-        len(paused),
-        ngettext("paused queue", "paused queues", len(paused)),
-        _("Nothing is handed out of %(queues)s.") % _names(paused),
-        paused="yes",
+
+
+def _paused(lines: Sequence[QueueLine]) -> Card:
+    paused = [line.queue for line in lines if line.queue.paused_at]
+    hint = _("Nothing is handed out of %(queues)s.") % _names([queue.name for queue in paused])
+    if len(paused) == 1:
+        [queue] = paused
+        facts = {
+            "queue": queue.name,
+            "who": visible(queue.paused_by),
+            "since": timezone.localtime(queue.paused_at).strftime("%H:%M"),
+            "why": visible(Truncator(queue.pause_reason).chars(100)),
+        }
+        hint = _("%(queue)s, by %(who)s since %(since)s: “%(why)s”.") % facts
+    return Card(
+        model="queue",
+        value=str(len(paused)),
+        label=ngettext("paused queue", "paused queues", len(paused)),
+        hint=hint,
+        address=_page_of(paused) or address_of("queue", paused="yes"),
+        is_alarm=bool(paused),
     )
-    unpublished = [
-        line.queue.name for line in lines if line.queue.mode == Queue.Mode.EXTERNAL and not line.is_published
-    ]
-    yield _card(
-        "publisher",
-        len(unpublished),
-        ngettext("queue without a publisher", "queues without a publisher", len(unpublished)),
-        _("Nobody announces the work of %(queues)s: start manage.py ledgence_publisher.") % _names(unpublished),
+
+
+def _unpublished(lines: Sequence[QueueLine]) -> Card:
+    bare = [line.queue for line in lines if line.queue.mode == Queue.Mode.EXTERNAL and not line.is_published]
+    hint = _("Nobody announces the work of %(queues)s: start manage.py ledgence_publisher --delivery-config FILE.")
+    return Card(
+        model="queue",
+        value=str(len(bare)),
+        label=ngettext("queue without a publisher", "queues without a publisher", len(bare)),
+        hint=hint % _names([queue.name for queue in bare]),
+        address=_page_of(bare) or address_of("queue"),
+        is_alarm=bool(bare),
     )
+
+
+def _page_of(queues: Sequence[Any]) -> str:
+    """Return the address of the one queue; empty for none or several."""
+    return reverse("admin:ledgence_queue_change", args=[queues[0].pk]) if len(queues) == 1 else ""
 
 
 def _quarantined(totals: Totals) -> Card:

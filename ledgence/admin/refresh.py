@@ -59,9 +59,11 @@ def summary_of(request: HttpRequest, overview: Overview) -> str:
 
 
 def _render(request: HttpRequest, overview: Overview) -> str:
+    cards = [card for card in overview.cards if _may_see(request, card.model)]
     context = {
         "overview": overview,
-        "cards": [card for card in overview.cards if _may_see(request, card.model)],
+        # What needs attention comes first.
+        "cards": sorted(cards, key=lambda card: not card.is_alarm),
         "summary": summary_of(request, overview),
         "windows": [(word, window.label, word == overview.window) for word, window in WINDOWS.items()],
         "index": reverse("admin:app_list", args=["ledgence"]),

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ledgence.admin import overview as module
+from ledgence.admin.attention import Card
 from ledgence.admin.charts import HEIGHT, WIDTH, draw, on_log_scale, quantile, round_up
 from ledgence.admin.overview import find_overview
 from ledgence.models import HousekeepingTurn, Queue, Rollup
@@ -34,6 +35,11 @@ def nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 def alarms() -> dict[str, str]:
     """Return the values of the cards that need attention, by label."""
     return {card.label: card.value for card in find_overview().cards if card.is_alarm}
+
+
+def card_of(label: str) -> Card:
+    [card] = [card for card in find_overview().cards if card.label == label]
+    return card
 
 
 def keep_house() -> None:
@@ -60,12 +66,12 @@ class TestAttention:
         execute("update ledgence_deliveryintent set available_at = now() - interval '2 h'")
         told = alarms()
         assert told["stuck intents"] == "2"
-        assert told["wait of the oldest due work"] == "2 h 0 min"
+        assert told["wait of the oldest due work, without paused queues"] == "2 h 0 min"
         assert told["program without a worker"] == "1"
         pause([ledger.queue.pk], operator(), using=USING)
         told = alarms()
         assert told["paused queue"] == "1"
-        assert "wait of the oldest due work" not in told
+        assert "wait of the oldest due work, without paused queues" not in told
         execute("update ledgence_queue set mode = 'external', destination = 'x'")
         assert "queue without a publisher" not in alarms()
         execute("update ledgence_publisher set turned_at = now() - interval '61 s'")
@@ -77,9 +83,9 @@ class TestAttention:
 
     def test_expired_leases_tell_whether_anybody_ends_them(self, ledger: Ledger, op: Client) -> None:
         expire_leases()
-        assert "Nobody keeps house" in shown(op, INDEX)
+        assert "No process does the housekeeping" in shown(op, INDEX)
         keep_house()
-        assert "Nobody keeps house" not in shown(op, INDEX)
+        assert "No process does the housekeeping" not in shown(op, INDEX)
 
     def test_every_card_leads_to_a_page_that_shows_its_rows(self, ledger: Ledger, op: Client) -> None:
         for card in find_overview().cards:
@@ -100,8 +106,55 @@ class TestAttention:
         [storm] = find_overview().storms
         assert (storm.line.queue.name, storm.a_minute, len(storm.trouble)) == ("default", 2.0, 1)
         page = shown(op, INDEX)
-        assert "tests.work: Refused" in page
-        assert alarms()["retry storm"] == "1"
+        [example] = storm.trouble
+        assert f'<a href="{page_of("task", "change", example.task)}">tests.work: Refused</a>' in page
+        card = card_of("retry storm")
+        assert (card.value, card.address) == ("1", page_of("task", "change", example.task))
+        assert "Pause it" in card.hint
+        pause([ledger.queue.pk], operator(), using=USING)
+        assert "paused now" in card_of("retry storm").hint
+
+    def test_what_is_tried_again_stands_among_the_errors(self, ledger: Ledger, op: Client) -> None:
+        submit_tasks(2, max_attempts=9, retry_on=["failed"], priority=90)
+        worker = Worker()
+        for assignment in worker.acquire(2):
+            worker.settle(assignment, Outcome.FAILED, error=raised("shop.Refused"))
+        told = {one.error: (one.failed, one.retried) for one in find_overview().errors}
+        assert told == {"Refused": (0, 2), "ValueError": (1, 0)}
+        page = shown(op, INDEX)
+        assert re.search(r'<a href="/admin/ledgence/task/[0-9a-f-]{36}/change/">Refused</a>', page)
+
+    def test_failures_are_an_alarm_when_they_are_new_or_more_than_before(self, ledger: Ledger) -> None:
+        label = "task failed in the last hour"
+        assert card_of(label).hint.startswith("New: ValueError (tests.work). In the hour before: 0.")
+        assert card_of(label).address == page_of("task", "change", ledger.failed)
+        old = submit_tasks(2, max_attempts=1, priority=90)
+        worker = Worker()
+        for assignment in worker.acquire(2):
+            worker.settle(assignment, Outcome.FAILED, error=raised("builtins.ValueError"))
+        before = "finished_at - interval '80 min'"
+        for table, key in (("task", "id"), ("attempt", "task_id")):
+            execute(f"update ledgence_{table} set finished_at = {before} where {key} = any(%s)", [old])  # noqa: S608
+        assert label not in alarms()
+        execute("update ledgence_task set finished_at = now() - interval '3 h' where id = any(%s)", [old])
+        assert card_of(label).hint == "In the hour before: 0. See below why."
+        assert label in alarms()
+
+    def test_a_paused_queue_tells_by_whom_and_why(self, ledger: Ledger) -> None:
+        pause([ledger.queue.pk], operator("the disk is full"), using=USING)
+        card = card_of("paused queue")
+        paused = Queue.objects.get(pk=ledger.queue.pk)
+        assert f"default, by {paused.paused_by} since " in card.hint
+        assert "“the disk is full”" in card.hint
+        assert card.address == page_of("queue", "change", ledger.queue.pk)
+
+    def test_what_needs_attention_comes_first(self, ledger: Ledger, op: Client) -> None:
+        pause([ledger.queue.pk], operator(), using=USING)
+        cards = op.get(INDEX).content.decode().split('<li class="ledgence-card')[1:]
+        are_alarms = [card.startswith(" ledgence-alarm") for card in cards]
+        assert are_alarms == sorted(are_alarms, reverse=True)
+        assert any(are_alarms)
+        assert not all(are_alarms)
 
     def test_many_retries_that_are_usual_are_no_storm_unless_they_are_half_of_everything(self, ledger: Ledger) -> None:
         for minutes_ago in range(15, 115):
@@ -134,10 +187,10 @@ class TestPage:
         ("model", "shows"),
         [
             ("queue", ["Ended attempts a minute", "Queues</h2>", "wait of the oldest due work"]),
-            ("task", ["Why tasks failed", "failed in the last hour"]),
+            ("task", ["Why tasks fail", "failed in the last hour"]),
             ("operatoraction", ["What operators did", "fixed the data"]),
             ("lease", ["expired leases"]),
-            ("publisher", ["queues without a publisher"]),
+            ("queue", ["queues without a publisher"]),
             ("quarantinedmessage", ["quarantined today"]),
         ],
     )

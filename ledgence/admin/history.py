@@ -12,9 +12,10 @@ from django.utils.translation import gettext as _
 from ledgence.admin.display import NOTHING, badge, join, link, moment, span
 from ledgence.admin.reports import Block, report_blocks, report_text
 from ledgence.conf import get_settings
+from ledgence.exit_status import name_exit
 from ledgence.explanation import Facts
 from ledgence.models import Attempt, DeliveryEvent, DeliveryIntent, OperatorActionTarget, WorkerSession
-from ledgence.reported import error_class
+from ledgence.reported import Reported, read_head
 from ledgence.wording import visible
 
 #: How many of each a task's page shows; lists show the rest.
@@ -61,17 +62,21 @@ def ran_for(attempt: Attempt) -> str:
 
 def describe(attempt: Any, *, limit: int, secrets: Collection[str]) -> AttemptStory:
     """Put an attempt that with_reports() read into words, without the secrets of its task."""
-    blocks = list(report_blocks(attempt.report_text, limit=limit, secrets=secrets))
+    host = attempt.session.host if attempt.session else ""
+
+    def parts(text: str | None, outcome: str | None) -> Iterator[Block]:
+        return report_blocks(text, outcome=outcome, host=host, limit=limit, secrets=secrets)
+
+    blocks = list(parts(attempt.report_text, attempt.outcome))
     if attempt.late_outcome:
         late = _("Late report: %(outcome)s") % {"outcome": Attempt.Outcome(attempt.late_outcome).label}
-        late_blocks = report_blocks(attempt.late_report_text, limit=limit, secrets=secrets)
-        blocks += [(f"{late}, {label}", html) for label, html in late_blocks]
+        blocks += [(f"{late}, {label}", html) for label, html in parts(attempt.late_report_text, attempt.late_outcome)]
     return AttemptStory(
         attempt=attempt,
         headline=join(
             [
                 outcome_badge(attempt.outcome),
-                error_class(attempt.report_text or "").rpartition(".")[2],
+                _cause(read_head(attempt.report_text or "")),
                 attempt.claimed_at and attempt.finished_at and ran_for(attempt),
                 attempt.late_outcome and badge("warning", _("late report")),
             ]
@@ -80,6 +85,13 @@ def describe(attempt: Any, *, limit: int, secrets: Collection[str]) -> AttemptSt
         blocks=blocks,
         is_telling=bool(attempt.outcome and attempt.outcome != "succeeded") or bool(attempt.late_outcome),
     )
+
+
+def _cause(told: Reported) -> str:
+    """Name what ended an attempt: the exception, or the exit status of its process; empty where neither is told."""
+    if told.error_class or told.exit_status is None:
+        return told.error_name
+    return _("exit status %(status)s") % {"status": name_exit(told.exit_status)}
 
 
 def _times(attempt: Attempt) -> Iterator[tuple[str, Any]]:

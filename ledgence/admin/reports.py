@@ -1,7 +1,7 @@
 """What a worker reported of an attempt's end, read from text that anybody may have written."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from django.db.models import TextField
@@ -11,8 +11,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from ledgence.admin.display import text_block
-from ledgence.admin.frames import own_frames
 from ledgence.admin.redaction import hide
+from ledgence.exit_status import advise_exit, explain_exit, name_exit
+from ledgence.frames import own_frames
+from ledgence.wording import visible
 
 #: How many characters of a report are read: more than a worker sends, less than the ledger takes.
 READ = 256 * 1024
@@ -33,8 +35,13 @@ def report_head(column: str) -> Left:
     return Left(Cast(column, TextField()), HEAD)
 
 
-def report_blocks(text: str | None, *, limit: int, secrets: Collection[str]) -> Iterator[Block]:
-    """Yield (label, HTML) of the parts of a report, each without ``secrets`` and cut to ``limit`` characters."""
+def report_blocks(
+    text: str | None, *, outcome: str | None, host: str, limit: int, secrets: Collection[str]
+) -> Iterator[Block]:
+    """Yield (label, HTML) of the parts of a report, each without ``secrets`` and cut to ``limit`` characters.
+
+    ``outcome`` and ``host`` are those of the attempt that it tells of.
+    """
 
     def block(part: Any, *, keep_end: bool = False) -> SafeString:
         return text_block(hide(_text(part), secrets), limit=limit, keep_end=keep_end)
@@ -56,9 +63,17 @@ def report_blocks(text: str | None, *, limit: int, secrets: Collection[str]) -> 
         if error.get("traceback"):
             yield _("Traceback"), _traceback(hide(_text(error["traceback"]), secrets), limit=limit)
     if report.get("exit_status") is not None:
-        yield _("Exit status of the process"), block(report["exit_status"])
+        yield _("Exit status of the process"), _exit_status(report["exit_status"], block, outcome=outcome, host=host)
     if report.get("output"):
         yield _("Output"), block(report["output"], keep_end=True)
+
+
+def _exit_status(status: Any, block: Callable[[Any], SafeString], *, outcome: str | None, host: str) -> SafeString:
+    """Render an exit status with what it tells; as it stands where it is none."""
+    if type(status) is not int:
+        return block(status)
+    told, advice = explain_exit(status, outcome), advise_exit(status, outcome, host)
+    return format_html("<p>{}: {}. {}</p>", name_exit(status), told, visible(advice))
 
 
 def _traceback(text: str, *, limit: int) -> SafeString:

@@ -1,5 +1,7 @@
 """Tasks: what was submitted, where it is, and everything that happened to it."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +20,7 @@ from ledgence.admin.facts import TaskFacts, facts_of, find_tasks
 from ledgence.admin.filters import QueueFilter, WordFilter
 from ledgence.admin.history import NEWEST, describe_publication, find_actions, find_attempts, find_events, outcome_badge
 from ledgence.admin.paging import CAP
-from ledgence.admin.redaction import data_of, secrets_of
+from ledgence.admin.redaction import data_of, hide, secrets_of
 from ledgence.admin.task_actions import CANCEL, COPY, FORCE_EXPIRE, MOVE, REPUBLISH, REQUEUE, RUN_NOW, SET_PRIORITY
 from ledgence.admin.timeline import draw
 from ledgence.conf import get_settings
@@ -126,13 +128,15 @@ class TaskAdmin(LedgerAdmin):
 
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         known: Facts = obj.known
-        attempts = find_attempts(obj.pk, secrets=secrets_of(obj.data_as_written))
+        secrets = secrets_of(obj.data_as_written)
+        told = explain_facts(replace(known, quoted=partial(hide, secrets=secrets)))
+        attempts = find_attempts(obj.pk, secrets=secrets)
         shown = [story.attempt for story in reversed(attempts)]
         since = obj.submitted_at if not shown or shown[0].number == 1 else shown[0].available_at
         is_external = known.queue.is_external or any(attempt.destination for attempt in shown)
         return {
             "summary": join([state_badges(obj.facts), obj.program, self.queue_link(obj)]),
-            "explanation": show(explain_facts(known), self.admin_site, request),
+            "explanation": show(told, self.admin_site, request),
             "timeline": draw(shown, since=since, now=known.at, waiting=known.intent),
             "attempts": attempts,
             "newest": NEWEST,

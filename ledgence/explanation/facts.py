@@ -1,17 +1,20 @@
 """What the ledger knows of one task and of whoever could run it, as values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import takewhile
 from uuid import UUID
 
 from ledgence.conf import get_settings
 from ledgence.models import State
-from ledgence.reported import error_class
+from ledgence.reported import Reported, read_head
 from ledgence.status import OpenSession, PublisherStatus
 
 #: How long due work may wait for a worker that has a free slot, before that is remarkable.
 UNTAKEN_AFTER = timedelta(seconds=10)
+#: How many of the newest attempts are compared.
+ENDINGS_MAX = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +119,12 @@ class AttemptFacts:
     authorized_at: datetime | None
     finished_at: datetime | None
     report_head: str | None
+    #: Of the worker that ran it.
+    host: str | None
 
     @property
-    def error_class(self) -> str:
-        return error_class(self.report_head or "")
+    def reported(self) -> Reported:
+        return read_head(self.report_head or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +151,8 @@ class Facts:
     lease: LeaseFacts | None = None
     holder: HolderFacts | None = None
     attempt: AttemptFacts | None = None
+    #: How the newest attempts ended, at most ENDINGS_MAX, the last one first: outcome and head of the report.
+    endings: Sequence[Sequence[str | None]] = ()
     #: Of a queued task: the open sessions of its tenant and namespace.
     sessions: Sequence[OpenSession] = ()
     #: How much due work of its queue comes before it; COUNT_CAP + 1 means more than the cap. None where its turn is not
@@ -155,6 +162,8 @@ class Facts:
     old_snapshot: tuple[int, float] | None = None
     #: Of an active task: how long ago housekeeping has turned; None: nobody has ever run it.
     housekeeping_seconds: float | None = None
+    #: What a reported text reads where it is quoted: pages hide secrets in it before it is cut.
+    quoted: Callable[[str], str] = str
     has_hints: bool = field(default_factory=lambda: get_settings().hints)
     lease_seconds: float = field(default_factory=lambda: get_settings().lease_seconds)
 
@@ -166,6 +175,13 @@ class Facts:
         if self.lease is not None:
             return State.ACTIVE
         return State.QUEUED if self.intent is not None else None
+
+    @property
+    def alike(self) -> int:
+        """How many of the newest attempts ended as the last one did."""
+        ends = ((outcome, _how(head or "")) for outcome, head in self.endings)
+        last = next(ends, None)
+        return sum(1 for _end in takewhile(lambda end: end == last, ends)) + (last is not None)
 
     @property
     def is_due(self) -> bool:
@@ -185,3 +201,8 @@ class Facts:
     def taking(self) -> list[OpenSession]:
         """Those of these that take work: nobody has asked them to drain."""
         return [session for session in self.able_and_heard if not session.is_draining]
+
+
+def _how(report_head: str) -> str | int | None:
+    told = read_head(report_head)
+    return told.error_class or told.exit_status

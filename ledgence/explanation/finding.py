@@ -7,6 +7,7 @@ from uuid import UUID
 
 from ledgence import sql
 from ledgence.explanation.facts import (
+    ENDINGS_MAX,
     UNTAKEN_AFTER,
     AttemptFacts,
     EventFacts,
@@ -28,7 +29,8 @@ from ledgence_worker.errors import NotFound
 
 def find_facts(task: UUID, *, using: str) -> Facts:
     """Read the facts of a task. At most four statements, whatever the ledger holds. Raises NotFound."""
-    rows = sql.run("explain_task", using, {"task": task, "silent_seconds": SILENT_AFTER.total_seconds()})
+    terms = {"task": task, "silent_seconds": SILENT_AFTER.total_seconds(), "endings": ENDINGS_MAX}
+    rows = sql.run("explain_task", using, terms)
     if not rows:
         raise NotFound(f"Task {task} does not exist in database {using!r}: it was never submitted, or is pruned.")
     facts = _read(rows[0])
@@ -82,6 +84,7 @@ def _read(row: tuple[Any, ...]) -> Facts:
         lease=_take(LeaseFacts, columns),
         holder=_take(HolderFacts, columns),
         attempt=_take(AttemptFacts, columns),
+        endings=next(columns),
     )
 
 

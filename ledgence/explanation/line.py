@@ -14,6 +14,9 @@ class Code(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    # It failed, or is tried again: what came of its attempts.
+    ENDED_ALIKE = "ended_alike"
+    REPORTED = "reported"
     # It is queued, and something holds it up, or explains why it waits.
     NOT_DUE = "not_due"
     RETRY = "retry"

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from ledgence.explanation.delivery import explain_delivery
-from ledgence.explanation.ended import attempt_target, outcome_of
+from ledgence.explanation.ended import attempt_target, explain_reports, outcome_of
 from ledgence.explanation.facts import UNTAKEN_AFTER, Facts, IntentFacts
 from ledgence.explanation.line import Code, Kind, Line, Target
 from ledgence.explanation.takers import explain_takers, sessions_target
@@ -47,14 +47,9 @@ def _time(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
     words |= {"charged": intent.charged, "maximum": facts.task.max_attempts}
     text = _("It is tried again: attempt %(number)d %(outcome)s %(ago)s ago, and the next one follows after %(delay)s.")
     used = _("%(charged)d of %(maximum)d attempts are used up.")
-    advice = _("Read what the attempt reported, if it ends in the same way each time.")
-    yield Line(
-        code=Code.RETRY,
-        is_blocking=False,
-        text=f"{text % words} {used % words}",
-        advice=advice,
-        target=attempt_target(last),
-    )
+    text = f"{text % words} {used % words}"
+    yield Line(code=Code.RETRY, is_blocking=False, text=text, target=attempt_target(last))
+    yield from explain_reports(facts, last)
 
 
 def _pause(facts: Facts) -> Iterator[Line]:
@@ -73,7 +68,7 @@ def _pause(facts: Facts) -> Iterator[Line]:
         advice = _("Housekeeping resumes it in %(time)s, at %(at)s; or resume it before, when the reason is gone.")
         words = {"time": span(queue.paused_until - facts.at), "at": clock_time(queue.paused_until)}
         if queue.paused_until <= facts.at:
-            advice = _("Its pause is over since %(time)s: see that somebody keeps house, or resume it.")
+            advice = _("Its pause is over since %(time)s: see that housekeeping runs, or resume it.")
         advice %= words
     yield Line(code=Code.PAUSED, is_blocking=True, text=text, advice=advice, target=queue_target(facts))
 

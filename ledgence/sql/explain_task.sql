@@ -2,7 +2,8 @@
 -- the queue's best publisher, its lease with the session that holds it, and its last attempt. The best publisher is one
 -- that turns and succeeds, else one that turns, else the last that did. The columns stand in the order of the values in
 -- ledgence.explanation.facts.
--- Of a report only the head is read: it holds the exception's class, and a report may have megabytes. Events are sorted by
+-- Of a report only the head is read, which holds the exception and, without one, the exit status: a report may have
+-- megabytes. Of the attempts before the last one only the newest are looked at, and less of each. Events are sorted by
 -- time and not by key, or the planner may prefer to walk the key backwards through the events of all tasks.
 -- Locks: nothing. Index: primary keys, ledgence_attempt_number, and that of the events' foreign key, one probe each.
 -- Not the ORM: several probes in one snapshot, or a task that moves between them would seem to be nowhere.
@@ -18,7 +19,12 @@ select statement_timestamp(),
        extract(epoch from statement_timestamp() - u.confirmed_at)::float8, u.failure,
        l.number, l.charged, l.expires_at, l.bound_at, l.cancel_requested_at,
        s.id, s.name, s.host, s.pid, s.closed_at, s.expires_at, s.extended_at,
-       a.number, a.id, a.outcome, a.claimed_at, a.authorized_at, a.finished_at, left(a.report::text, 2000)
+       a.number, a.id, a.outcome, a.claimed_at, a.authorized_at, a.finished_at, left(a.report::text, 20000),
+       (select host from ledgence_workersession where id = a.session_id),
+       array(
+           select array[n.outcome, left(n.report::text, 2000)] from ledgence_attempt n
+           where n.task_id = t.id and n.outcome is not null order by n.number desc limit %(endings)s
+       )
 from (select * from ledgence_task where id = %(task)s limit 1) t
 join ledgence_policy y on y.id = t.policy_id
 join ledgence_program p on p.id = t.program_id

@@ -135,6 +135,17 @@ def test_an_attempt_tells_its_cause_its_times_and_the_applications_frames(ledger
     assert "<dt>Destination</dt>" not in text
 
 
+def test_an_exit_status_is_explained_where_it_is_shown(ledger: Ledger, viewer: Client) -> None:
+    task = submit_task(priority=90, max_attempts=1)
+    ledger.worker.settle(ledger.worker.acquire_one(), Outcome.CRASHED, exit_status=-9)
+    text = page(viewer, task)
+    assert "attempt 1 crashed with exit status -9 (SIGKILL)" in text
+    [block] = re.findall(r"(?s)<h4>Exit status of the process</h4>\s*(.*?)\s*</div>", text)
+    assert block.startswith("<p>-9 (SIGKILL): killed by SIGKILL;") and "(dmesg, journalctl -k) on localhost." in block
+    [headline] = re.findall(r"<strong>#1</strong>(.*?)</summary>", text)
+    assert "exit status -9 (SIGKILL)" in headline
+
+
 def test_causes_are_told_in_words(ledger: Ledger, viewer: Client) -> None:
     task = submit_task(priority=90)
     for outcome in (Outcome.CRASHED, Outcome.FAILED):

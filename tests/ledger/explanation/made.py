@@ -124,6 +124,7 @@ def attempt(**changes: Any) -> AttemptFacts:
         authorized_at=ago(30),
         finished_at=ago(10),
         report_head=None,
+        host="h1",
     )
     return replace(base, **changes)
 

@@ -50,7 +50,11 @@ def test_terminal_tasks(worker: Worker) -> None:
     worker.settle(worker.acquire_one())
     worker.settle(worker.acquire_one(), Outcome.FAILED, error=raised("shop.Declined"))
     cancel([cancelled], using=USING)
-    assert [codes(task) for task in (succeeded, failed, cancelled)] == [["succeeded"], ["failed"], ["cancelled"]]
+    assert [codes(task) for task in (succeeded, failed, cancelled)] == [
+        ["succeeded"],
+        ["failed", "reported"],
+        ["cancelled"],
+    ]
     assert "failed with Declined" in text_of(failed, "failed")
     assert (explained(failed).revision, explained(failed).state) == (1, State.FAILED)
 
@@ -127,6 +131,24 @@ def test_a_paused_queue_and_a_retry(worker: Worker) -> None:
     assert codes(task) == ["not_due", "retry", "paused"]
     assert "by op" in text_of(task, "paused") and "“mail server moves”" in text_of(task, "paused")
     assert "attempt 1 crashed" in text_of(task, "retry")
+
+
+def test_attempts_that_end_alike_are_counted(worker: Worker) -> None:
+    task = submit_task(max_attempts=4)
+    for outcome in (Outcome.FAILED, Outcome.CRASHED, Outcome.CRASHED, Outcome.CRASHED):
+        execute("update ledgence_deliveryintent set available_at = now() where task_id = %s", [task])
+        if outcome is Outcome.CRASHED:
+            worker.settle(worker.acquire_one(), outcome, exit_status=-9, output="x")
+        else:
+            worker.settle(worker.acquire_one(), outcome, error=raised("builtins.OSError"))
+            execute("update ledgence_deliveryintent set charged = 0 where task_id = %s", [task])
+            if not find_facts(task, using=USING).intent:
+                requeue({task: 1}, operator(), using=USING)
+    assert find_facts(task, using=USING).alike == 3
+    assert "The last 3 of 4 attempts ended the same way: crashed with exit status -9 (SIGKILL)." in text_of(
+        task, "ended_alike"
+    )
+    assert "(dmesg, journalctl -k) on localhost." in text_of(task, "reported")
 
 
 def test_a_requeued_task(worker: Worker) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from ledgence.explanation import Code, Kind, explain_facts
-from ledgence.explanation.facts import EventFacts, Facts
+from ledgence.explanation.facts import ENDINGS_MAX, EventFacts, Facts
 from ledgence.status import COUNT_CAP
 from tests.ledger.explanation.made import (
     NOW,
@@ -67,6 +67,69 @@ def test_a_task_that_failed_names_the_exception() -> None:
     assert "attempt 3 failed with Declined, and no other follows" in said(known, Code.FAILED)
     lost = ended("failed", attempt=attempt(number=3, outcome="lost"))
     assert "attempt 3 lost, and no other follows" in said(lost, Code.FAILED)
+
+
+KILLED = '{"error":null,"exit_status":-9,"output":"row 1","seconds":41.0}'
+DECLINED = (
+    '{"error":{"classes":["shop.errors.Declined","Exception"],"message":"card\\n of %s","traceback":'
+    '"  File \\"/srv/shop/pay.py\\", line 31, in pay\\n    x\\n  File \\"/x/site-packages/y.py\\", line 9, in z\\n"},'
+    '"exit_status":null,"output":"","seconds":1.0}'
+)
+
+
+def failed(*ends: tuple[str, str | None], **changes: object) -> Facts:
+    """Return the facts of a task whose attempts ended so, the last one first."""
+    (outcome, head), number = ends[0], len(ends)
+    last = attempt(number=number, outcome=outcome, report_head=head)
+    return ended("failed", **{"attempt": last, "endings": ends[:ENDINGS_MAX]} | changes)
+
+
+def test_attempts_that_all_ended_alike_say_so_and_how_and_what_to_do() -> None:
+    known = failed(*[("crashed", KILLED)] * 3)
+    assert codes(known) == ["failed", "ended_alike", "reported"]
+    assert said(known, Code.ENDED_ALIKE) == (
+        "3 of 3 attempts ended the same way: crashed with exit status -9 (SIGKILL)."
+    )
+    assert said(known, Code.REPORTED) == (
+        "Exit status -9 (SIGKILL): killed by SIGKILL; often the machine's out-of-memory killer. "
+        "Look into the kernel's log (dmesg, journalctl -k) on h1. "
+        "Limit or split the work, or give the machine more memory."
+    )
+    assert target(known, Code.REPORTED) == ("attempt", "99")
+
+
+def test_attempts_that_ended_otherwise_are_not_counted_as_alike() -> None:
+    killed, aborted = ("crashed", KILLED), ("crashed", KILLED.replace("-9", "-6"))
+    assert codes(failed(killed)) == codes(failed(killed, aborted)) == ["failed", "reported"]
+    some = failed(killed, killed, aborted)
+    assert said(some, Code.ENDED_ALIKE).startswith("The last 2 of 3 attempts ended the same way: crashed")
+    many = failed(*[killed] * (ENDINGS_MAX + 9))
+    assert said(many, Code.ENDED_ALIKE).startswith(f"The last {ENDINGS_MAX} attempts, or more, ended the same way")
+
+
+def test_an_exception_is_told_with_its_message_and_the_applications_own_place() -> None:
+    known = failed(("failed", DECLINED % "ada"))
+    assert "attempt 1 failed with Declined" in said(known, Code.FAILED)
+    assert said(known, Code.REPORTED) == (
+        "It reported Declined: card of ada, at /srv/shop/pay.py:31. "
+        "Mend the program there, or remove what it fails at. The attempt has the traceback."
+    )
+
+
+def test_a_long_message_is_cut_after_what_hides_its_secrets() -> None:
+    known = failed(("failed", DECLINED % ("pa55word" * 40)), quoted=lambda text: text.replace("pa55word", "-"))
+    assert "pa55" not in said(known, Code.REPORTED)
+    assert "…, at /srv/shop/pay.py:31." in said(failed(("failed", DECLINED % ("x" * 300))), Code.REPORTED)
+
+
+def test_an_end_without_a_report_is_told_with_what_fits_its_outcome() -> None:
+    slow = said(failed(("timed_out", KILLED)), Code.REPORTED)
+    assert slow.startswith("Its program was stopped when its time-out of 5 min 0 s was over.")
+    assert "Raise the program's timeout" in slow and "memory" not in slow
+    assert "the worker on h1 died, hung, or was cut off" in said(failed(("lost", None)), Code.REPORTED)
+    again = queued(intent=intent(generation=2, cause="interrupted"), attempt=attempt(outcome="interrupted"), ahead=None)
+    assert "on h1 was stopped, and gave it back" in said(again, Code.REPORTED)
+    assert codes(failed(("crashed", None))) == ["failed"]
 
 
 def test_a_cancelled_task_says_when() -> None:
@@ -142,7 +205,7 @@ def test_a_pause_with_an_end_tells_it() -> None:
         return said(queued(queue=own), Code.PAUSED)
 
     assert "Housekeeping resumes it in 10 min 0 s, at 2026-05-04 12:10:00 UTC" in paused(-600)
-    assert "Its pause is over since 5.0 s: see that somebody keeps house" in paused(5)
+    assert "Its pause is over since 5.0 s: see that housekeeping runs" in paused(5)
 
 
 def test_workers_that_drain_take_nothing() -> None:
@@ -204,7 +267,7 @@ def test_several_causes_come_in_the_order_in_which_they_matter() -> None:
         sessions=[],
         ahead=3,
     )
-    assert codes(known) == ["not_due", "retry", "paused", "no_session", "no_publisher"]
+    assert codes(known) == ["not_due", "retry", "reported", "paused", "no_session", "no_publisher"]
 
 
 # Queued in an external queue

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledgence.admin.frames import own_frames
+from ledgence.frames import own_frames
 
 OWN = '  File "/srv/shop/mail.py", line 4, in send\n    gateway.deliver(message)\n    ~~~~~~~~^^^^^^^\n'
 PACKAGE = '  File "/srv/.venv/lib/python3.13/site-packages/gateway/client.py", line 9, in deliver\n    raise Refused\n'

@@ -2,7 +2,7 @@
 
 import re
 
-FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line \d+')
+FRAME = re.compile(r'^ +File "(?P<path>[^"]*)", line (?P<line>\d+)')
 #: Where the interpreter and installed packages lie; frozen modules have no path.
 FOREIGN = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib[/\\]python\d[^/\\]*)[/\\]|^<frozen ", re.IGNORECASE)
 LEFT_OUT = "  ..."
@@ -26,3 +26,10 @@ def own_frames(traceback: str) -> str | None:
         if not is_foreign:
             kept.append(line)
     return "\n".join(kept) if has_own and has_foreign else None
+
+
+def last_own_place(traceback: str) -> str:
+    """Return where the application's own code was left last: its file and line; empty where it was nowhere."""
+    frames = [frame for line in traceback.splitlines() if (frame := FRAME.match(line))]
+    own = next((frame for frame in reversed(frames) if not FOREIGN.search(frame["path"])), None)
+    return f"{own['path']}:{own['line']}" if own else ""

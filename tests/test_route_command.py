@@ -85,6 +85,14 @@ def test_the_scope_is_taken_from_the_options(command: Terminal) -> None:
     assert Queue.objects.get().mode == "integrated"
 
 
+@pytest.mark.parametrize("reason", ["why", "x" * 1001], ids=["short", "long"])
+def test_a_reason_is_as_long_as_on_the_pages(command: Terminal, reason: str) -> None:
+    route()
+    with pytest.raises(CommandError, match="A reason has 5 to 1,000 characters"):
+        command("default", "--integrated", "--reason", reason)
+    assert Queue.objects.get().mode == "external"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("default",), ("default", "--integrated"), ("--integrated",), ("default", "--reason", "why")],

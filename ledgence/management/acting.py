@@ -13,9 +13,11 @@ from ledgence.management.operating import (
     OperatingCode,
     add_format,
     aligned,
+    check_reason,
     make_operator,
     to_json,
     words_of_stdin,
+    wrong_usage,
 )
 from ledgence.operations.actions import REASON_LENGTHS, TYPED_ABOVE, Answers, Operator, count_skipped
 from ledgence_worker.errors import LedgenceError
@@ -79,20 +81,13 @@ def read_names(names: Iterable[str]) -> list[str]:
 
 def check_wanted(names: Sequence[str], reason: str, count: int | None) -> None:
     """Refuse what the pages refuse too: nothing named, no proper reason, many rows without their number."""
-    low, high = REASON_LENGTHS
     if not names:
         raise wrong_usage("Nothing was named; nothing was changed.")
-    if not low <= len(reason.strip()) <= high:
-        raise wrong_usage(f"A reason has {low} to {high:,} characters, not {len(reason.strip())}; nothing was changed.")
+    check_reason(reason)
     if count is None and len(names) > TYPED_ABOVE:
         raise wrong_usage(f"{len(names)} rows are named. Add --count {len(names)} if you mean them all.")
     if count is not None and count != len(names):
         raise wrong_usage(f"{len(names)} rows are named, not {count}; nothing was changed.")
-
-
-def wrong_usage(text: str) -> CommandError:
-    """Return the error of a command that was called wrongly, and has done nothing."""
-    return CommandError(text, returncode=OperatingCode.USAGE)
 
 
 def _words(answer: str) -> str:

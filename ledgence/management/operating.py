@@ -10,9 +10,9 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from ledgence.operations.actions import Operator
+from ledgence.operations.actions import REASON_LENGTHS, Operator
 
 FORMATS = ("text", "json")
 #: Given as an id, it stands for those on the standard input.
@@ -48,6 +48,18 @@ def task_id(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{text!r} is no task's id") from error
+
+
+def wrong_usage(text: str) -> CommandError:
+    """Return the error of a command that was called wrongly, and has done nothing."""
+    return CommandError(text, returncode=OperatingCode.USAGE)
+
+
+def check_reason(reason: str) -> None:
+    """Refuse a reason that the pages refuse too. Raises CommandError."""
+    low, high = REASON_LENGTHS
+    if not low <= len(reason.strip()) <= high:
+        raise wrong_usage(f"A reason has {low} to {high:,} characters, not {len(reason.strip())}; nothing was changed.")
 
 
 def make_operator(reason: str) -> Operator:

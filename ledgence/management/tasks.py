@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
-from ledgence.management.acting import wrong_usage
 from ledgence.management.chunks import apply
+from ledgence.management.operating import wrong_usage
 from ledgence.models import OperatorAction, OperatorActionTarget, Task
 from ledgence.operations.actions import TARGETS_MAX, Answers, Operator
 from ledgence.operations.bulk import begin_bulk

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from ledgence.management.acting import ActingCommand, wrong_usage
+from ledgence.management.acting import ActingCommand
+from ledgence.management.operating import wrong_usage
 from ledgence.management.queues import NAMES, act_on_queues, add_scope
 from ledgence.operations import queues
 from ledgence.operations.actions import Answers, Operator

@@ -7,7 +7,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ledgence.conf import get_settings
-from ledgence.management.operating import OperatingCode, add_format, aligned, make_operator, to_json
+from ledgence.management.operating import (
+    OperatingCode,
+    add_format,
+    aligned,
+    check_reason,
+    make_operator,
+    to_json,
+    wrong_usage,
+)
 from ledgence.models import Publisher, Queue
 from ledgence.operations.routes import QueueName, give_back
 from ledgence_worker.errors import LedgenceError
@@ -50,7 +58,8 @@ class Command(BaseCommand):
             return
         if queue is None or not integrated or not options["reason"]:
             text = "A queue is given back with QUEUE --integrated --reason TEXT; without any of them all are listed."
-            raise CommandError(text, returncode=OperatingCode.USAGE)
+            raise wrong_usage(text)
+        check_reason(options["reason"])
         settings = get_settings()
         name = QueueName(
             tenant=settings.tenant if options["tenant"] is None else options["tenant"],

@@ -33,6 +33,7 @@ from ledgence.admin.selection import (
 from ledgence.conf import get_settings
 from ledgence.models import OperatorAction
 from ledgence.operations.actions import Answers, Operator
+from ledgence.wording import visible
 from ledgence_worker.errors import Busy, Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class ConfirmedAction:
             "look": look,
             "count": look.count,
             "names": model_ngettext(self.subject.model._meta, look.count),
-            "sample": [(pk, self._address(page, request, pk)) for pk in look.sample],
+            "sample": [(visible(words), self._address(page, request, pk)) for pk, words in look.sample],
             "words": words,
             "notes": notes,
         }

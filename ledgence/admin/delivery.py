@@ -150,7 +150,7 @@ class DeliveryIntentAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("task"))
     def task_link(self, intent: Any) -> Any:
-        return link(Task, intent.pk, intent.pk)
+        return join([link(Task, intent.pk, intent.pk), link(Task, intent.pk, _("Why is it not running?"))])
 
     @admin.display(description=gettext_lazy("program"))
     def program_name(self, intent: Any) -> Any:

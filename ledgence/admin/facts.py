@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
 from ledgence import sql
 from ledgence.conf import get_settings
 from ledgence.explanation import Facts
@@ -53,6 +56,10 @@ class TaskFacts(TaskKind):
     last_number: int | None
     last_outcome: str | None
     report_head: str
+
+    @property
+    def words(self) -> str:
+        return str(self.id)
 
     @property
     def error_class(self) -> str:
@@ -136,20 +143,33 @@ def survey_tasks(ids: Iterable[UUID]) -> list[tuple[TaskKind, int]]:
 class QueueFacts:
     """Whether a queue hands out its work, and how often that was changed."""
 
+    words: str
     is_paused: bool
     revision: int
 
 
 def find_queues(ids: Sequence[int]) -> dict[str, QueueFacts]:
     """Look at queues, by id as text. Those that do not exist are left out."""
-    rows = Queue.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "paused_at", "revision")
-    return {str(pk): QueueFacts(is_paused=paused_at is not None, revision=revision) for pk, paused_at, revision in rows}
+    rows = Queue.objects.using(get_settings().database).filter(pk__in=ids)
+    return {
+        str(row.pk): QueueFacts(words=_words(row), is_paused=row.paused_at is not None, revision=row.revision)
+        for row in rows
+    }
+
+
+def _words(queue: Queue) -> str:
+    if queue.paused_at is None:
+        return queue.name
+    since = timezone.localtime(queue.paused_at).strftime("%Y-%m-%d %H:%M")
+    facts = {"queue": queue.name, "who": queue.paused_by, "since": since, "why": queue.pause_reason}
+    return _("%(queue)s, paused by %(who)s since %(since)s: “%(why)s”") % facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
     """Whether a worker session is over, and whether its worker is to drain."""
 
+    words: str
     is_ended: bool
     is_draining: bool
 
@@ -160,7 +180,9 @@ def find_sessions(ids: Sequence[UUID]) -> dict[str, SessionFacts]:
     rows: Any = WorkerSession.objects.using(get_settings().database).filter(pk__in=ids).with_state()
     return {
         str(row.pk): SessionFacts(
-            is_ended=row.state == WorkerSession.State.ENDED, is_draining=row.drain_requested_at is not None
+            words=str(row),
+            is_ended=row.state == WorkerSession.State.ENDED,
+            is_draining=row.drain_requested_at is not None,
         )
         for row in rows
     }
@@ -170,23 +192,27 @@ def find_sessions(ids: Sequence[UUID]) -> dict[str, SessionFacts]:
 class ActionFacts:
     """Whether an operator's action is applied in chunks, and not done yet."""
 
+    words: str
     is_running: bool
 
 
 def find_operator_actions(ids: Sequence[UUID]) -> dict[str, ActionFacts]:
     """Look at operator actions, by id as text. Those that do not exist are left out."""
-    rows = OperatorAction.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "state")
-    return {str(pk): ActionFacts(is_running=state == OperatorAction.State.RUNNING) for pk, state in rows}
+    rows = OperatorAction.objects.using(get_settings().database).filter(pk__in=ids)
+    return {
+        str(row.pk): ActionFacts(words=str(row), is_running=row.state == OperatorAction.State.RUNNING) for row in rows
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFacts:
     """Whether a token was revoked."""
 
+    words: str
     is_revoked: bool
 
 
 def find_tokens(ids: Sequence[int]) -> dict[str, TokenFacts]:
     """Look at tokens, by id as text. Those that do not exist are left out."""
-    rows = ApiToken.objects.using(get_settings().database).filter(pk__in=ids).values_list("pk", "revoked_at")
-    return {str(pk): TokenFacts(is_revoked=revoked_at is not None) for pk, revoked_at in rows}
+    rows = ApiToken.objects.using(get_settings().database).filter(pk__in=ids)
+    return {str(row.pk): TokenFacts(words=str(row), is_revoked=row.revoked_at is not None) for row in rows}

@@ -1,8 +1,10 @@
 """What a confirmation asks for: the rows as they were seen, why, how many, and what an action needs beside them."""
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import format_lazy
@@ -53,6 +55,8 @@ class ConfirmationForm(forms.Form):
         super().__init__(*arguments, **options)
         self._rows = rows
         self.fields["reason"] = reason_field()
+        # It has the focus.
+        self.order_fields(["reason"])
         if rows > TYPED_ABOVE:
             words = _("These are many. Type their number, %(count)d, to show that you mean all of them.")
             self.fields["typed"] = forms.IntegerField(
@@ -124,13 +128,25 @@ class PriorityForm(ConfirmationForm):
 class PauseForm(ConfirmationForm):
     """Asks until when to pause."""
 
-    until = moment_field(
-        label=gettext_lazy("Until"),
-        help_text=gettext_lazy(
-            "In the time zone of these pages; housekeeping resumes the queue then. Empty: until somebody does."
-        ),
-    )
+    until = moment_field(label=gettext_lazy("Until"))
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        words = _("It is %(now)s now. Housekeeping resumes the queue then. Empty: until somebody does.")
+        self.fields["until"].help_text = words % {"now": _written(timezone.now())}
+
+    def clean_until(self) -> datetime | None:
+        # The database's clock decides; this says it beside the field.
+        until: datetime | None = self.cleaned_data["until"]
+        if until is not None and until <= timezone.now():
+            raise forms.ValidationError(_("%(until)s is over.") % {"until": _written(until)})
+        return until
 
     @property
     def choices(self) -> dict[str, Any]:
         return {"until": self.cleaned_data["until"]}
+
+
+def _written(at: datetime) -> str:
+    """Write a time in the zone of these pages, with the zone's name."""
+    return timezone.localtime(at).strftime("%Y-%m-%d %H:%M %Z")

@@ -110,7 +110,7 @@ class LeaseAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("task"))
     def task_link(self, lease: Any) -> Any:
-        return link(Task, lease.pk, lease.pk)
+        return join([link(Task, lease.pk, lease.pk), link(Task, lease.pk, _("Why does it not end?"))])
 
     @admin.display(description=gettext_lazy("worker"))
     def worker(self, lease: Any) -> Any:

@@ -22,6 +22,7 @@ from ledgence.conf import get_settings
 from ledgence.housekeeping import SILENCE_SECONDS_MAX, seconds_since_turn
 from ledgence.models import ApiToken, OperatorAction, OperatorActionTarget, Queue, Task, WorkerSession
 from ledgence.tokens import PUBLIC_ID
+from ledgence.wording import visible
 
 Kind, State = OperatorAction.Kind, OperatorAction.State
 
@@ -180,7 +181,11 @@ def _links(kind: str, targets: list[str]) -> dict[str, Any]:
         found = {public_id: link(ApiToken, pk, public_id) for public_id, pk in tokens.values_list("public_id", "pk")}
         return {target: found.get(target, target) for target in targets}
     model = MODELS.get(kind, Task)
-    return {target: link(model, target, target) for target in targets}
+    names = {}
+    if model in (Queue, WorkerSession):
+        rows = model._default_manager.using(get_settings().database).filter(pk__in=targets)
+        names = {str(row.pk): visible(str(row)) for row in rows}
+    return {target: link(model, target, names.get(target, target)) for target in targets}
 
 
 def _answer(action: Any, answer: str) -> Any:

@@ -55,6 +55,11 @@ class PublisherAdmin(LedgerAdmin):
         rows: QuerySet[Any] = super().get_queryset(request).annotate(is_live=is_live)
         return rows
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None or obj.is_live:
+            return self.fieldsets
+        return (self.fieldsets[0], (gettext_lazy("What to do"), {"fields": ("advice",)}), *self.fieldsets[1:])
+
     def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
         return rows.filter(host=term) | rows.filter(queue__name=term)
 
@@ -70,6 +75,14 @@ class PublisherAdmin(LedgerAdmin):
                 publisher.failure and badge("failed", _("broker fails")),
             ]
         )
+
+    @admin.display(description=gettext_lazy("not heard of"))
+    def advice(self, publisher: Any) -> Any:
+        return _(
+            "It died, hangs, or cannot reach the database. Unless another publisher of its queue is live, nobody "
+            "announces the queue's work: start manage.py ledgence_publisher --delivery-config FILE with its route, or "
+            "give the queue back: manage.py ledgence_route %(queue)s --integrated --reason WHY."
+        ) % {"queue": visible(publisher.queue.name)}
 
     @admin.display(description=gettext_lazy("queue"))
     def queue_link(self, publisher: Any) -> Any:

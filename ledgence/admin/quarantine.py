@@ -23,6 +23,27 @@ from ledgence.wording import visible
 Reason = QuarantinedMessage.Reason
 
 
+_NO_REFERENCE = gettext_lazy(
+    "Something that is no publisher of Ledgence writes into the queue's destination: find it, or give the queue a "
+    "destination of its own. No task depended on the message."
+)
+ADVICE = {
+    Reason.MALFORMED: _NO_REFERENCE,
+    Reason.OVERSIZED: _NO_REFERENCE,
+    Reason.UNKNOWN_VERSION: gettext_lazy(
+        "A publisher of a newer release sends here: give the workers that release. The task is announced again."
+    ),
+    Reason.FOREIGN: gettext_lazy(
+        "A publisher of another tenant, namespace, queue or installation uses the same destination: look into the "
+        "--delivery-config of each, and give each queue its own. The task belongs to its own installation, which "
+        "announces it again."
+    ),
+    Reason.NOT_FOUND: gettext_lazy(
+        "The task was deleted, or the message is from another database, say a restored copy. Nothing is left to run."
+    ),
+}
+
+
 class ReasonFilter(WordFilter):
     title = gettext_lazy("reason")
     parameter_name = "reason"
@@ -55,7 +76,10 @@ class QuarantinedMessageAdmin(LedgerAdmin):
     received = moment_of("received_at", gettext_lazy("received at"))
 
     fieldsets = (
-        (None, {"fields": (("reason_shown", "queue_link", "received"), ("message_id", "worker"), "detail_text")}),
+        (
+            None,
+            {"fields": (("reason_shown", "queue_link", "received"), ("message_id", "worker"), "detail_text", "advice")},
+        ),
         (gettext_lazy("Body, its beginning"), {"fields": ("body_text",)}),
     )
 
@@ -87,6 +111,10 @@ class QuarantinedMessageAdmin(LedgerAdmin):
     @admin.display(description=gettext_lazy("detail"))
     def detail_text(self, message: Any) -> Any:
         return text_block(message.detail)
+
+    @admin.display(description=gettext_lazy("what to do"))
+    def advice(self, message: Any) -> Any:
+        return ADVICE[message.reason]
 
     @admin.display(description=gettext_lazy("body"))
     def body_text(self, message: Any) -> Any:

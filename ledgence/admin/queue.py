@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -20,7 +21,7 @@ from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import find_actions
 from ledgence.admin.refresh import fragment_view
 from ledgence.conf import get_settings
-from ledgence.models import Publisher, Queue, WorkerSession
+from ledgence.models import Publisher, Queue, State, WorkerSession
 from ledgence.status import COUNT_CAP, find_loads
 
 
@@ -44,7 +45,7 @@ class QueueAdmin(LedgerAdmin):
 
     fieldsets = (
         (None, {"fields": ("state", ("name", "tenant", "namespace"), ("mode", "destination"))}),
-        (gettext_lazy("Work"), {"fields": (("due", "oldest", "active", "later"), "served")}),
+        (gettext_lazy("Work"), {"fields": (("due", "oldest", "active", "later"), "served", "tasks")}),
     )
 
     def get_urls(self) -> list[URLPattern]:
@@ -83,6 +84,15 @@ class QueueAdmin(LedgerAdmin):
         if queue.mode == Queue.Mode.EXTERNAL and not queue.publishers_alive:
             parts.append(badge("warning", _("no live publisher")))
         return join(parts)
+
+    @admin.display(description=gettext_lazy("its tasks"))
+    def tasks(self, queue: Any) -> Any:
+        lists = (State.QUEUED, State.ACTIVE, State.FAILED)
+        address = reverse("admin:ledgence_task_changelist")
+        return join(
+            format_html('<a href="{}?{}">{}</a>', address, urlencode({"queue": queue.pk, "state": state}), state.label)
+            for state in lists
+        )
 
     @admin.display(description=gettext_lazy("mode"))
     def route(self, queue: Any) -> Any:

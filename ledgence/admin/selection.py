@@ -26,7 +26,8 @@ type Judge = Callable[[Any], Word | None]
 class Subject:
     """The kind of row that an action names: its model, how its ids are read, and how its rows are looked at.
 
-    What ``find`` tells of a row is its own: only the judges of the same subject read it.
+    What ``find`` tells of a row is its own: only the judges of the same subject read it, but for its ``words``, which
+    a confirmation shows.
     """
 
     model: type[Model]
@@ -52,8 +53,8 @@ class Look:
 
     count: int
     eligible_count: int
-    #: The ids of the first eligible ones.
-    sample: Sequence[str]
+    #: The first eligible ones: the id, and the words for it.
+    sample: Sequence[tuple[str, str]]
     ineligible: Sequence[tuple[str, int]]
 
     @property
@@ -69,7 +70,7 @@ def look_at(ids: Iterable[str], facts: Mapping[str, Any], judge: Judge) -> Look:
     return Look(
         count=len(verdicts),
         eligible_count=len(eligible),
-        sample=eligible[:SAMPLE],
+        sample=[(pk, facts[pk].words) for pk in eligible[:SAMPLE]],
         ineligible=Counter(str(why) for why in verdicts.values() if why is not None).most_common(),
     )
 

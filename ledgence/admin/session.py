@@ -100,6 +100,11 @@ class WorkerSessionAdmin(LedgerAdmin):
             row.heard_at = max(filter(None, (row.opened_at, row.extended_at, heard.get(row.pk))))
         return rows
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None or obj.state != State.SILENT:
+            return self.fieldsets
+        return (self.fieldsets[0], (gettext_lazy("What to do"), {"fields": ("advice",)}), *self.fieldsets[1:])
+
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         leases = Lease.objects.using(get_settings().database).filter(session=obj.pk)
         shown = {"operator_actions": find_actions(obj.pk)}
@@ -124,6 +129,14 @@ class WorkerSessionAdmin(LedgerAdmin):
                 drains and badge("later", _("drains")),
                 count and badge("warning", expired),
             ]
+        )
+
+    @admin.display(description=gettext_lazy("not heard of"))
+    def advice(self, session: Any) -> Any:
+        return _(
+            "Its worker died, hangs, or cannot reach the task service, so that it would not hear of a drain either. "
+            "Look at its machine, and start another: manage.py ledgence_worker, or ledgence-worker connect. What it "
+            "holds is tried again when the leases are over, while some process does the housekeeping."
         )
 
     @admin.display(description=gettext_lazy("leases"))

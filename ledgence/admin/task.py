@@ -67,14 +67,14 @@ class TaskAdmin(LedgerAdmin):
     finished = moment_of("finished_at", gettext_lazy("finished at"))
 
     fieldsets = (
-        (None, {"fields": (("program_name", "queue_link"), ("submitted", "finished", "copied_from"))}),
+        (None, {"fields": (("program_name", "queue_link", "priority"), ("submitted", "finished", "copied_from"))}),
         (
             gettext_lazy("Terms"),
             {
                 "classes": ("collapse",),
                 "fields": (
                     "id",
-                    ("tenant", "namespace", "priority"),
+                    ("tenant", "namespace"),
                     "entry_point",
                     ("policy", "retry_on"),
                     ("idempotency_key", "correlation_key", "traceparent"),

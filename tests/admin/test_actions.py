@@ -344,8 +344,33 @@ def test_a_pause_has_an_end_and_a_stale_resumption_does_nothing(ledger: Ledger, 
 def test_a_pause_until_a_time_that_is_over_is_refused(ledger: Ledger, op: Client) -> None:
     form = ask(op, "queue", "pause", ledger.queue.pk)
     page = op.post(page_of("queue", "pause"), form | {"reason": REASON, "until": "2020-01-01T00:00"}).content.decode()
-    assert "is over" in page
+    assert re.search(
+        r'<ul class="errorlist"[^>]*><li>2020-01-01 00:00 \w+ is over\.</li></ul>\s*<label for="id_until"', page
+    )
     assert ledger.queue.paused_at is None
+
+
+def test_a_pause_asks_for_the_reason_first_and_tells_the_time(ledger: Ledger, op: Client) -> None:
+    page = op.get(page_of("queue", "pause", ids=str(ledger.queue.pk))).content.decode()
+    assert page.index('name="reason"') < page.index('name="until"')
+    assert re.search(r"It is \d{4}-\d\d-\d\d \d\d:\d\d \w+ now\.", page)
+
+
+def test_a_confirmation_and_its_record_call_rows_what_people_call_them(ledger: Ledger, op: Client) -> None:
+    rows = {
+        ("queue", "pause"): (ledger.queue, "default"),
+        ("workersession", "drain"): (ledger.session, str(ledger.session)),
+        ("apitoken", "revoke"): (ledger.token, str(ledger.token)),
+    }
+    for (model, action), (row, words) in rows.items():
+        page = op.get(page_of(model, action, ids=str(row.pk))).content.decode()
+        assert f'<li><a href="{page_of(model, "change", row.pk)}">{words}</a></li>' in page
+    carry_out(op, "queue", "pause", ledger.queue.pk)
+    record = OperatorAction.objects.get(kind="pause")
+    page = op.get(page_of("operatoraction", "change", record.pk)).content.decode()
+    assert f'<a href="{page_of("queue", "change", ledger.queue.pk)}">default</a>' in page
+    page = op.get(page_of("queue", "resume", ids=str(ledger.queue.pk))).content.decode()
+    assert re.search(rf"default, paused by staff-\w+ since [-0-9]+ [0-9:]+: “{REASON}”", page)
 
 
 # The confirmation

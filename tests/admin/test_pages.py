@@ -1,5 +1,6 @@
 """Every list and every page shows what is there, in a fixed number of statements, and can be changed by nobody."""
 
+import html
 import re
 from uuid import UUID
 
@@ -11,7 +12,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ledgence.models import OperatorAction
+from ledgence.admin.quarantine import ADVICE
+from ledgence.models import OperatorAction, QuarantinedMessage
 from ledgence.operations.cancel import cancel
 from ledgence.operations.sessions import close_session
 from tests.admin.conftest import VIEWED, Ledger
@@ -381,3 +383,40 @@ def test_a_row_that_is_gone_is_told_as_such(ledger: Ledger, viewer: Client) -> N
 
 def test_all_of_the_ledgers_pages_are_registered() -> None:
     assert {m._meta.model_name for m in admin.site._registry if m._meta.app_label == "ledgence"} == set(VIEWED)
+
+
+def test_a_queue_leads_to_its_tasks(ledger: Ledger, viewer: Client) -> None:
+    page = shown(viewer, page_of("queue", "change", ledger.queue.pk))
+    found = {}
+    for address, label in re.findall(r'<a href="([^"]*task/\?queue=[^"]*)">(\w+)</a>', page):
+        rows = viewer.get(html.unescape(address)).context["cl"].result_list
+        found[label] = {task.pk for task in rows}
+    assert ledger.queued in found["queued"]
+    assert found["active"] == {ledger.active}
+    assert found["failed"] == {ledger.failed}
+
+
+@pytest.mark.parametrize(("model", "row"), [("deliveryintent", "queued"), ("lease", "active")])
+def test_live_work_leads_to_its_explanation(model: str, row: str, ledger: Ledger, viewer: Client) -> None:
+    task = getattr(ledger, row)
+    page = shown(viewer, page_of(model, "change", task))
+    assert re.search(rf'<a href="{page_of("task", "change", task)}">Why [\w ]+\?</a>', page)
+
+
+def test_who_is_silent_says_what_to_do(ledger: Ledger, viewer: Client) -> None:
+    told = {("workersession", ledger.worker.session_id): "worker", ("publisher", ledger.publisher.pk): "publisher"}
+    for model, pk in told:
+        assert "What to do" not in shown(viewer, page_of(model, "change", pk))
+    fall_silent(ledger)
+    execute("update ledgence_publisher set turned_at = now() - interval '61 s'")
+    for (model, pk), command in told.items():
+        page = shown(viewer, page_of(model, "change", pk))
+        assert "What to do" in page
+        assert f"manage.py ledgence_{command}" in page
+
+
+@pytest.mark.parametrize("reason", QuarantinedMessage.Reason)
+def test_a_quarantined_message_says_what_to_do(reason: str, ledger: Ledger, viewer: Client) -> None:
+    execute("update ledgence_quarantinedmessage set reason = %s", [reason])
+    page = shown(viewer, page_of("quarantinedmessage", "change", ledger.quarantined.pk))
+    assert str(ADVICE[QuarantinedMessage.Reason(reason)]) in html.unescape(page)

@@ -1,5 +1,5 @@
-"""How the ledger is now: the work of its queues, the workers and publishers that are there, and whether anybody keeps
-house. For the admin's pages, the commands and the explanation of a task."""
+"""How the ledger is now: the work of its queues, the workers and publishers that are there. For the admin's pages, the
+commands and the explanation of a task."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

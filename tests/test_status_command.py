@@ -20,6 +20,12 @@ def command(capsys: pytest.CaptureFixture[str]) -> Terminal:
     return Terminal("ledgence_status", capsys)
 
 
+NO_HOUSEKEEPING = (
+    "No process does the housekeeping that ends expired leases: start manage.py ledgence_recover, or a worker beside "
+    "the database."
+)
+
+
 def told(command: Terminal) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(command("--format", "json"))
     return value
@@ -37,7 +43,7 @@ def test_an_empty_ledger_says_so(command: Terminal) -> None:
         "",
         "No worker session is open.",
         "",
-        "! Housekeeping: nobody has ever run it. Start a worker with the database, or ledgence_recover.",
+        f"! Housekeeping: {NO_HOUSEKEEPING}",
     ]
     assert told(command) == {
         "queues": [],

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 
 from ledgence.explanation.facts import Facts, HolderFacts, LeaseFacts
 from ledgence.explanation.line import Code, Kind, Line, Target
+from ledgence.explanation.takers import start_worker
 from ledgence.housekeeping import SILENCE_SECONDS_MAX
 from ledgence.models.session import silent_after
 from ledgence.wording import clock_time, span
@@ -32,19 +33,18 @@ def _expired(facts: Facts, lease: LeaseFacts) -> Iterator[Line]:
     words = {"time": span(facts.at - lease.expires_at), "number": lease.number}
     seconds = facts.housekeeping_seconds
     if seconds is not None and seconds <= SILENCE_SECONDS_MAX:
-        advice = _(
-            "Housekeeping turned %(seconds).0f s ago and ends it within seconds. If it stays, a transaction holds it."
-        )
-        advice %= {"seconds": seconds}
+        advice = _("Housekeeping turned %(time)s ago and ends it within seconds. If it stays, a transaction holds it.")
+        advice %= {"time": span(timedelta(seconds=seconds))}
         yield _line(Code.LEASE_EXPIRED, text % words, advice, lease_target(facts), is_blocking=True)
         return
-    advice = _("It ends when somebody keeps house.")
+    advice = _("Housekeeping ends it, as soon as a process does that; or force the lease to expire now.")
     yield _line(Code.LEASE_EXPIRED, text % words, advice, lease_target(facts), is_blocking=True)
     if seconds is None:
-        text = _("Nobody has ever kept house on this database.")
+        text = _("No process does the housekeeping that ends expired leases: none ever has on this database.")
     else:
-        text = _("Nobody has kept house for %(time)s.") % {"time": span(timedelta(seconds=seconds))}
-    advice = _("Start a worker with the database, or manage.py ledgence_recover.")
+        text = _("No process does the housekeeping that ends expired leases: the last one did it %(time)s ago.")
+        text %= {"time": span(timedelta(seconds=seconds))}
+    advice = _("Start manage.py ledgence_recover, or a worker beside the database.")
     yield _line(Code.NO_HOUSEKEEPING, text, advice, None, is_blocking=True)
 
 
@@ -61,7 +61,10 @@ def _holder(facts: Facts, lease: LeaseFacts, holder: HolderFacts) -> Iterator[Li
     if attempt is not None and attempt.authorized_at is None:
         text = _("Its worker has not asked yet whether its program may start.")
         yield _line(Code.UNAUTHORIZED, text, _("Look at the worker's log, if this stays."), target)
-    advice = _("The lease expires, and the task is tried again or fails. Force its lease to expire if you cannot wait.")
+    advice = _("Look at its machine. To replace it: %(start)s.") % {"start": start_worker(facts.queue.name)}
+    if lease.expires_at > facts.at:
+        ends = _("Its lease expires in %(time)s, if it is not renewed; force it to expire if you cannot wait.")
+        advice = f"{ends % {'time': span(lease.expires_at - facts.at)}} {advice}"
     if holder.closed_at is not None or holder.expires_at <= facts.at:
         over = span(facts.at - (holder.closed_at or holder.expires_at))
         text = _("That worker's session ended %(time)s ago: it will not settle the attempt.") % {"time": over}

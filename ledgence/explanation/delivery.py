@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -13,7 +14,7 @@ from ledgence.wording import span
 #: The last events of a publication that was sent, and that the broker has not confirmed.
 TRIED = ("failed", "uncertain")
 #: How much of a broker's words is shown.
-REASON_CHARACTERS = 500
+REASON_CHARACTERS = 200
 
 
 def explain_delivery(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
@@ -54,8 +55,8 @@ def _publisher(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
 def _no_publisher(facts: Facts, *, is_blocking: bool) -> Line:
     words: dict[str, object] = {"queue": facts.queue.name}
     if facts.publisher:
-        words |= {"host": facts.publisher.host, "seconds": facts.publisher.turned_seconds}
-        text = _("No publisher announces queue %(queue)s: the last one, on %(host)s, turned %(seconds).0f s ago.")
+        words |= {"host": facts.publisher.host, "time": span(timedelta(seconds=facts.publisher.turned_seconds))}
+        text = _("No publisher announces queue %(queue)s: the last one, on %(host)s, turned %(time)s ago.")
     else:
         text = _("No publisher announces queue %(queue)s.")
     advice = _(

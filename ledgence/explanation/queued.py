@@ -1,6 +1,7 @@
 """Why a queued task waits: its time, its queue, the workers, and the work that comes first."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -9,7 +10,7 @@ from ledgence.explanation.delivery import explain_delivery
 from ledgence.explanation.ended import attempt_target, explain_reports, outcome_of
 from ledgence.explanation.facts import UNTAKEN_AFTER, Facts, IntentFacts
 from ledgence.explanation.line import Code, Kind, Line, Target
-from ledgence.explanation.takers import explain_takers, sessions_target
+from ledgence.explanation.takers import explain_takers, sessions_target, start_worker
 from ledgence.status import COUNT_CAP
 from ledgence.wording import clock_time, span
 
@@ -83,7 +84,7 @@ def _order(facts: Facts) -> Iterator[Line]:
         "%(count)s due tasks of queue %(queue)s come before it, by priority and time.",
         facts.ahead,
     )
-    advice = _("Wait, or start more workers if the queue grows.")
+    advice = _("Wait; if the queue grows, start more workers: %(start)s.") % {"start": start_worker(facts.queue.name)}
     yield Line(code=Code.AHEAD, is_blocking=False, text=text % words, advice=advice, target=queue_target(facts))
 
 
@@ -111,13 +112,11 @@ def _readiness(facts: Facts, intent: IntentFacts) -> Iterator[Line]:
     yield Line(code=Code.UNTAKEN, is_blocking=True, text=text % words, advice=advice, target=sessions_target())
     if facts.old_snapshot is not None:
         pid, seconds = facts.old_snapshot
-        text = _(
-            "Database process %(pid)d has held a snapshot for %(seconds).0f s, which makes searches for work slow."
-        )
+        text = _("Database process %(pid)d has held a snapshot for %(time)s, which makes searches for work slow.")
         yield Line(
             code=Code.OLD_SNAPSHOT,
             is_blocking=False,
-            text=text % {"pid": pid, "seconds": seconds},
+            text=text % {"pid": pid, "time": span(timedelta(seconds=seconds))},
             advice=_("End that transaction."),
         )
 

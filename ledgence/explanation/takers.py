@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -9,6 +10,7 @@ from django.utils.translation import ngettext
 from ledgence.explanation.facts import Facts
 from ledgence.explanation.line import Code, Kind, Line, Target
 from ledgence.status import OpenSession
+from ledgence.wording import span
 
 #: How many sessions, versions and programs are named.
 NAMED = 3
@@ -40,10 +42,9 @@ def _no_session(facts: Facts) -> Line:
         )
     else:
         text = _("No worker session is open that could serve queue %(queue)s.")
-    advice = _("Start a worker that serves it: manage.py ledgence_worker --queue %(queue)s. Is the queue's name right?")
-    return Line(
-        code=Code.NO_SESSION, is_blocking=True, text=text % words, advice=advice % words, target=sessions_target()
-    )
+    advice = _("Is the queue's name right? Then start a worker that serves it: %(start)s.")
+    advice %= {"start": start_worker(facts.queue.name)}
+    return Line(code=Code.NO_SESSION, is_blocking=True, text=text % words, advice=advice, target=sessions_target())
 
 
 def _no_program(facts: Facts, serving: Sequence[OpenSession]) -> Line:
@@ -58,7 +59,9 @@ def _no_program(facts: Facts, serving: Sequence[OpenSession]) -> Line:
     if versions := sorted({version for session in serving for version in session.versions}):
         others = _("Of this program they have: %(versions)s.") % {"versions": ", ".join(versions[-NAMED:])}
         text = f"{text} {others}"
-    advice = _("Start a worker whose code has this version. Keep a version registered until its tasks are gone.")
+    advice = _(
+        "Start a worker whose code has this version: %(start)s. Keep a version registered until its tasks are gone."
+    ) % {"start": start_worker(facts.queue.name)}
     return Line(code=Code.NO_PROGRAM, is_blocking=True, text=text, advice=advice, target=sessions_target())
 
 
@@ -77,13 +80,17 @@ def _all_silent(facts: Facts) -> Line:
         code=Code.ALL_SILENT,
         is_blocking=True,
         text=text,
-        advice=_("Their workers died, hang, or cannot reach the task service: look at those machines, start others."),
+        advice=_(
+            "Their workers died, hang, or cannot reach the task service: look at those machines. To replace them: "
+            "%(start)s."
+        )
+        % {"start": start_worker(facts.queue.name)},
         target=Target(kind=Kind.SESSION, id=str(silent[0].id), label=str(silent[0])),
     )
 
 
 def _silence(seconds: float | None) -> str:
-    return _("unheard of for %(seconds).0f s") % {"seconds": seconds or 0}
+    return _("last heard of %(time)s ago") % {"time": span(timedelta(seconds=seconds or 0))}
 
 
 def _all_draining(facts: Facts) -> Line:
@@ -93,7 +100,8 @@ def _all_draining(facts: Facts) -> Line:
         "%(count)d worker sessions could run it, and all drain: they take no more work.",
         count,
     )
-    advice = _("Somebody asked them to. Start others, or wait for those that take their place.")
+    advice = _("Somebody asked them to. Wait for those that take their place, or start others: %(start)s.")
+    advice %= {"start": start_worker(facts.queue.name)}
     return Line(
         code=Code.ALL_DRAINING, is_blocking=True, text=text % {"count": count}, advice=advice, target=sessions_target()
     )
@@ -109,8 +117,16 @@ def _all_busy(facts: Facts) -> Line:
         "All %(slots)d slots of the %(count)d worker sessions that could run it are busy: %(running)s.",
         len(able),
     ) % {"slots": slots, "count": len(able), "running": running}
-    advice = _("Wait for a slot, or start more workers.")
+    advice = _("Wait for a slot, or start more workers: %(start)s.") % {"start": start_worker(facts.queue.name)}
     return Line(code=Code.ALL_BUSY, is_blocking=True, text=text, advice=advice, target=sessions_target())
+
+
+def start_worker(queue: str) -> str:
+    """Return the commands that start a worker of a queue, beside the database or elsewhere."""
+    return _(
+        "manage.py ledgence_worker --queue %(queue)s, or, without the database, "
+        "ledgence-worker connect --queue %(queue)s"
+    ) % {"queue": queue}
 
 
 def sessions_target() -> Target:

@@ -66,7 +66,7 @@ def test_the_command_serves_it_to_whom_it_names_and_clears_it_away(database_url:
         printed = log.read_text()
         [password] = re.findall(r"^password  (\S+)$", printed, re.MULTILINE)
         assert f"http://{address}{INDEX}" in printed
-        assert "Nobody keeps house" in sign_in(f"http://{address}", password)
+        assert "No process does the housekeeping" in sign_in(f"http://{address}", password)
     finally:
         demo.send_signal(signal.SIGTERM)
     assert demo.wait(30) == 0, log.read_text()

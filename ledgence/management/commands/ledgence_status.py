@@ -1,4 +1,4 @@
-"""How the ledger is now, as a command: queues, workers, publishers, and whether anybody keeps house."""
+"""How the ledger is now, as a command: queues, workers, publishers, and whether housekeeping is done."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +24,10 @@ from ledgence.wording import clock_time, span, visible
 
 QUEUE_TITLES = ("QUEUE", "STATE", "DUE", "OLDEST DUE", "LATER", "ACTIVE", "MODE", "TENANT", "NAMESPACE")
 SESSION_TITLES = ("WORKER", "STATE", "SLOTS", "HEARD OF", "QUEUES", "VERSION", "TENANT", "NAMESPACE")
+NO_HOUSEKEEPING = (
+    "No process does the housekeeping that ends expired leases: start manage.py ledgence_recover, or a worker beside "
+    "the database."
+)
 PUBLISHER_TITLES = ("PUBLISHER", "STATE", "TURNED", "BROKER ANSWERED", "FAILURE")
 
 
@@ -34,7 +38,7 @@ class Status:
     queues: Sequence[QueueStatus]
     sessions: Sequence[OpenSession]
     publishers: Sequence[PublisherStatus]
-    #: None: nobody has ever kept house.
+    #: Since housekeeping turned; None: no process has ever done it.
     housekeeping_seconds: float | None
     unserved: Sequence[Unserved]
     unpublished: Sequence[Unpublished]
@@ -114,7 +118,8 @@ def _lines(status: Status) -> Iterator[str]:
             "worker runs."
         )
     for pid, seconds in status.old_snapshots:
-        yield f"! Database process {pid} has held a snapshot for {seconds:.0f} s: searches for work are slow."
+        age = span(timedelta(seconds=seconds))
+        yield f"! Database process {pid} has held a snapshot for {age}: searches for work are slow."
 
 
 def _table(titles: Sequence[str], rows: Iterator[Sequence[str]], nothing: str) -> Iterator[str]:
@@ -151,9 +156,10 @@ def _publisher(publisher: PublisherStatus) -> Sequence[str]:
 
 def _housekeeping(seconds: float | None) -> str:
     if seconds is None:
-        return "! Housekeeping: nobody has ever run it. Start a worker with the database, or ledgence_recover."
-    mark = "! " if seconds > SILENCE_SECONDS_MAX else ""
-    return f"{mark}Housekeeping: turned {_ago(seconds)}."
+        return f"! Housekeeping: {NO_HOUSEKEEPING}"
+    if seconds > SILENCE_SECONDS_MAX:
+        return f"! Housekeeping: turned {_ago(seconds)}. {NO_HOUSEKEEPING}"
+    return f"Housekeeping: turned {_ago(seconds)}."
 
 
 def _ago(seconds: float | None) -> str:

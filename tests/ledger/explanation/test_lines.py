@@ -160,7 +160,7 @@ def test_due_work_that_nobody_takes_though_slots_are_free_is_remarkable() -> Non
     assert codes(known) == blocking(known) == ["untaken"]
     known = queued(intent=intent(available_at=ago(11)), old_snapshot=(4711, 90.2))
     assert codes(known) == ["untaken", "old_snapshot"]
-    assert "process 4711 has held a snapshot for 90 s" in said(known, Code.OLD_SNAPSHOT)
+    assert "process 4711 has held a snapshot for 1 min 30 s" in said(known, Code.OLD_SNAPSHOT)
 
 
 def test_work_for_later_is_told_with_its_time_and_nothing_that_only_matters_when_due() -> None:
@@ -236,7 +236,7 @@ def test_a_missing_version_is_told_with_those_that_are_there() -> None:
 def test_silent_workers_are_named() -> None:
     known = queued(sessions=[session(heard_seconds=45.0), session(serves=False)])
     assert blocking(known) == ["all_silent"]
-    assert "1 worker session could run it and is silent: w1 (h1:11), unheard of for 45 s." in said(
+    assert "1 worker session could run it and is silent: w1 (h1:11), last heard of 45.0 s ago." in said(
         known, Code.ALL_SILENT
     )
     assert codes(queued(sessions=[session(heard_seconds=45.0), session()])) == ["ready"]
@@ -307,7 +307,7 @@ def test_without_a_publisher_work_that_the_broker_has_may_still_be_received() ->
         one = facts(**_fields(known) | {"publisher": last})
         assert codes(one) == ["no_publisher", "announced"]
         assert blocking(one) == []
-    assert "the last one, on p1, turned 61 s ago" in said(one, Code.NO_PUBLISHER)
+    assert "the last one, on p1, turned 1 min 1 s ago" in said(one, Code.NO_PUBLISHER)
     assert target(one, Code.NO_PUBLISHER) == ("publisher", None)
 
 
@@ -423,17 +423,19 @@ def test_a_lease_that_is_over_says_whether_housekeeping_ends_it() -> None:
     assert codes(known) == ["lease_expired", "held", "time_out"]
     assert blocking(known) == ["lease_expired"]
     assert "over for 3.0 s" in said(known, Code.LEASE_EXPIRED)
-    assert "Housekeeping turned 4 s ago" in said(known, Code.LEASE_EXPIRED)
+    assert "Housekeeping turned 4.0 s ago" in said(known, Code.LEASE_EXPIRED)
     assert blocking(active(lease=lease(expires_at=NOW))) == ["lease_expired"]
 
 
-def test_where_nobody_keeps_house_that_is_told() -> None:
+def test_where_no_process_does_the_housekeeping_that_is_told() -> None:
     over = lease(expires_at=ago(3))
     known = active(lease=over, housekeeping_seconds=600.0)
     assert blocking(known) == ["lease_expired", "no_housekeeping"]
-    assert "Nobody has kept house for 10 min 0 s." in said(known, Code.NO_HOUSEKEEPING)
-    assert "ledgence_recover" in said(known, Code.NO_HOUSEKEEPING)
-    assert "Nobody has ever kept house" in said(active(lease=over, housekeeping_seconds=None), Code.NO_HOUSEKEEPING)
+    assert said(known, Code.NO_HOUSEKEEPING) == (
+        "No process does the housekeeping that ends expired leases: the last one did it 10 min 0 s ago. "
+        "Start manage.py ledgence_recover, or a worker beside the database."
+    )
+    assert "none ever has on this database" in said(active(lease=over, housekeeping_seconds=None), Code.NO_HOUSEKEEPING)
 
 
 def test_a_worker_that_is_gone_is_told() -> None:
@@ -443,6 +445,16 @@ def test_a_worker_that_is_gone_is_told() -> None:
     for gone in (holder(closed_at=ago(5)), holder(expires_at=ago(5))):
         assert blocking(active(holder=gone)) == ["holder_ended"]
     assert codes(active(holder=holder(extended_at=None))) == codes(active())
+
+
+def test_what_to_do_about_a_silent_worker_follows_whether_its_lease_is_over() -> None:
+    silent = holder(extended_at=ago(90))
+    live = said(active(holder=silent), Code.HOLDER_SILENT)
+    assert "Its lease expires in 50.0 s, if it is not renewed; force it to expire if you cannot wait." in live
+    over = said(active(holder=silent, lease=lease(expires_at=ago(3))), Code.HOLDER_SILENT)
+    assert "expire" not in over
+    for told in (live, over):
+        assert "manage.py ledgence_worker --queue mail, or, without the database, ledgence-worker connect" in told
 
 
 def test_an_attempt_that_may_not_start_yet_says_so() -> None:

@@ -1,10 +1,12 @@
 """Attempts: every grant of authority, and what came of it."""
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.text import format_lazy
 from django.utils.translation import gettext as _
@@ -12,13 +14,14 @@ from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
 from ledgence.admin.bounds import among, newest
-from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_column, link, short
+from ledgence.admin.display import NOTHING, SHOWN, badge, join, json_column, link, moment, short
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import describe, outcome_badge, ran_for, with_reports, worker_link
 from ledgence.admin.paging import CAP
 from ledgence.admin.redaction import data_of, secrets_of
 from ledgence.admin.reports import report_head
-from ledgence.models import Attempt, Task
+from ledgence.conf import get_settings
+from ledgence.models import Attempt, Lease, Task
 from ledgence.reported import error_class
 
 LATE = "late"
@@ -87,9 +90,14 @@ class AttemptAdmin(LedgerAdmin):
         # In no order, or the planner may prefer to walk all attempts in that order.
         return rows.filter(among(Attempt.objects.filter(task=UUID(term)).values("pk")))
 
+    def describe_row(self, row: Any) -> Any:
+        row.lease_over_at = _lease_over_at(row)
+        return row
+
     def get_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         row = with_reports(self.get_queryset(request).filter(pk=obj.pk)).select_related("session").get()
-        return {"story": describe(row, limit=SHOWN, secrets=secrets_of(data_of(row.task_id)))}
+        secrets = secrets_of(data_of(row.task_id))
+        return {"story": describe(row, limit=SHOWN, secrets=secrets)}
 
     @admin.display(description=gettext_lazy("attempt"))
     def name(self, attempt: Any) -> Any:
@@ -97,6 +105,9 @@ class AttemptAdmin(LedgerAdmin):
 
     @admin.display(description=gettext_lazy("outcome"))
     def outcome_shown(self, attempt: Any) -> Any:
+        # Lists do not look at leases.
+        if over_at := getattr(attempt, "lease_over_at", None):
+            return join([badge("warning", _("lease expired")), moment(over_at)])
         return join([outcome_badge(attempt.outcome), attempt.late_outcome and badge("warning", _("late report"))])
 
     @admin.display(description=gettext_lazy("error"))
@@ -122,3 +133,11 @@ class AttemptAdmin(LedgerAdmin):
     @admin.display(description=gettext_lazy("late result"))
     def late_result_text(self, attempt: Any) -> Any:
         return json_column(Attempt, attempt.pk, "late_result")
+
+
+def _lease_over_at(attempt: Attempt) -> datetime | None:
+    """Return when the lease of an attempt was over that nobody has ended; None where it goes on, or has ended."""
+    if attempt.outcome is not None:
+        return None
+    leases = Lease.objects.using(get_settings().database).filter(pk=attempt.task_id, number=attempt.number)
+    return leases.filter(expires_at__lte=Now()).values_list("expires_at", flat=True).first()

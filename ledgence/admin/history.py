@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -60,8 +61,14 @@ def ran_for(attempt: Attempt) -> str:
     return span(attempt.finished_at - attempt.claimed_at)
 
 
-def describe(attempt: Any, *, limit: int, secrets: Collection[str]) -> AttemptStory:
-    """Put an attempt that with_reports() read into words, without the secrets of its task."""
+def describe(
+    attempt: Any, *, limit: int, secrets: Collection[str], lease_over_at: datetime | None = None
+) -> AttemptStory:
+    """Put an attempt that with_reports() read into words, without the secrets of its task.
+
+    ``lease_over_at`` is when the lease was over of an attempt that nobody has ended.
+    """
+    is_over = attempt.outcome is None and lease_over_at is not None
     host = attempt.session.host if attempt.session else ""
 
     def parts(text: str | None, outcome: str | None) -> Iterator[Block]:
@@ -75,13 +82,14 @@ def describe(attempt: Any, *, limit: int, secrets: Collection[str]) -> AttemptSt
         attempt=attempt,
         headline=join(
             [
-                outcome_badge(attempt.outcome),
+                badge("warning", _("lease expired")) if is_over else outcome_badge(attempt.outcome),
+                is_over and moment(lease_over_at),
                 _cause(read_head(attempt.report_text or "")),
                 attempt.claimed_at and attempt.finished_at and ran_for(attempt),
                 attempt.late_outcome and badge("warning", _("late report")),
             ]
         ),
-        facts=[*_times(attempt), *_delivery(attempt)],
+        facts=[*_times(attempt, lease_over_at if is_over else None), *_delivery(attempt)],
         blocks=blocks,
         is_telling=bool(attempt.outcome and attempt.outcome != "succeeded") or bool(attempt.late_outcome),
     )
@@ -94,7 +102,7 @@ def _cause(told: Reported) -> str:
     return _("exit status %(status)s") % {"status": name_exit(told.exit_status)}
 
 
-def _times(attempt: Attempt) -> Iterator[tuple[str, Any]]:
+def _times(attempt: Attempt, lease_over_at: datetime | None) -> Iterator[tuple[str, Any]]:
     """Yield where an attempt came from, who ran it, and when what happened."""
     session = attempt.session
     waited = None if attempt.claimed_at is None else attempt.claimed_at - attempt.available_at
@@ -106,7 +114,8 @@ def _times(attempt: Attempt) -> Iterator[tuple[str, Any]]:
     yield _("Authorized"), moment(attempt.authorized_at)
     yield _("Finished"), moment(attempt.finished_at)
     yield _("Held for"), ran_for(attempt)
-    yield _("Lease until"), moment(attempt.lease_expires_at)
+    over = lease_over_at and badge("warning", _("lease expired"))
+    yield _("Lease until"), join([moment(lease_over_at or attempt.lease_expires_at), over])
     if attempt.late_outcome:
         late = [outcome_badge(attempt.late_outcome), moment(attempt.late_at)]
         yield _("Late report"), join([*late, _("came after authority was lost: refused")])
@@ -152,11 +161,12 @@ def describe_publication(known: Facts) -> list[tuple[str, Any]]:
     ]
 
 
-def find_attempts(task: UUID, *, secrets: Collection[str]) -> list[AttemptStory]:
+def find_attempts(task: UUID, *, secrets: Collection[str], lease_over_at: datetime | None = None) -> list[AttemptStory]:
     """Return the newest attempts of a task, the last one first, without the secrets of its data."""
     rows = with_reports(Attempt.objects.using(get_settings().database).filter(task_id=task))
     rows = rows.select_related("session").defer("report", "result", "late_report", "late_result")
-    return [describe(row, limit=BRIEF, secrets=secrets) for row in rows.order_by("-number")[:NEWEST]]
+    rows = rows.order_by("-number")[:NEWEST]
+    return [describe(row, limit=BRIEF, secrets=secrets, lease_over_at=lease_over_at) for row in rows]
 
 
 def find_events(task: UUID) -> list[Any]:

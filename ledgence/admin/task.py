@@ -130,14 +130,15 @@ class TaskAdmin(LedgerAdmin):
         known: Facts = obj.known
         secrets = secrets_of(obj.data_as_written)
         told = explain_facts(replace(known, quoted=partial(hide, secrets=secrets)))
-        attempts = find_attempts(obj.pk, secrets=secrets)
+        over_at = known.lease.expires_at if known.lease and known.lease.expires_at <= known.at else None
+        attempts = find_attempts(obj.pk, secrets=secrets, lease_over_at=over_at)
         shown = [story.attempt for story in reversed(attempts)]
         since = obj.submitted_at if not shown or shown[0].number == 1 else shown[0].available_at
         is_external = known.queue.is_external or any(attempt.destination for attempt in shown)
         return {
             "summary": join([state_badges(obj.facts), obj.program, self.queue_link(obj)]),
             "explanation": show(told, self.admin_site, request),
-            "timeline": draw(shown, since=since, now=known.at, waiting=known.intent),
+            "timeline": draw(shown, since=since, now=known.at, waiting=known.intent, lease_over_at=over_at),
             "attempts": attempts,
             "newest": NEWEST,
             "publication": describe_publication(known),
@@ -199,7 +200,8 @@ def state_badges(facts: TaskFacts | None) -> Any:
         return NOTHING
     return join(
         [
-            badge(facts.state.value, facts.state.label),
+            # Nobody has authority: not the colour of work that goes well.
+            badge("later" if facts.is_expired else facts.state.value, facts.state.label),
             facts.state is State.QUEUED and facts.is_later and badge("later", _("not due")),
             facts.state is State.QUEUED and facts.is_paused and badge("warning", _("queue paused")),
             facts.is_expired and badge("warning", _("lease expired")),

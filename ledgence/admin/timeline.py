@@ -12,9 +12,9 @@ from ledgence.explanation.facts import IntentFacts
 from ledgence.models import Attempt
 from ledgence.wording import clock_time, span
 
-#: Up to so many rows are labelled and have room for it; more are drawn close.
-ROOMY = 12
-ROOM, CLOSE = 32, 9
+#: So many rows are drawn, the newest: what comes below stays in sight.
+ROWS_MAX = 12
+ROOM = 32
 #: The least share of the width that an attempt has, in percent: one of milliseconds between waits of days is seen.
 BAR_MIN = 0.6
 
@@ -52,15 +52,25 @@ class Row:
     #: From then on until somebody took it.
     due: Stretch
     bar: Stretch | None
+    #: From the end of its lease on, where that is over and nobody has ended the attempt.
+    over: Stretch | None = None
     #: Where a report came after authority was lost.
     late: str
     text_x: str
     anchor: str
-    #: The tops of label and bar, and the middle of the bar.
-    text_y: int
-    bar_y: int
-    bar_height: int
-    middle: int
+    top: int
+
+    @property
+    def text_y(self) -> int:
+        return self.top + 12
+
+    @property
+    def bar_y(self) -> int:
+        return self.top + 17
+
+    @property
+    def middle(self) -> int:
+        return self.top + 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +79,8 @@ class Timeline:
 
     rows: Sequence[Row]
     height: int
-    is_labelled: bool
+    #: How many older attempts are not drawn.
+    left_out: int
     begins: str
     ends: str
     length: str
@@ -92,26 +103,38 @@ class Scale:
 
 
 def draw(
-    attempts: Sequence[Attempt], *, since: datetime, now: datetime, waiting: IntentFacts | None
+    attempts: Sequence[Attempt],
+    *,
+    since: datetime,
+    now: datetime,
+    waiting: IntentFacts | None,
+    lease_over_at: datetime | None = None,
 ) -> Timeline | None:
-    """Draw attempts, which come first to last, from ``since`` on; None where there is nothing to draw."""
+    """Draw the newest of attempts, which come first to last, from ``since`` on; None where there is nothing to draw.
+
+    ``lease_over_at`` is when the lease of the attempt that runs was over.
+    """
     if not attempts and waiting is None:
         return None
+    drawn = attempts[-(ROWS_MAX - (waiting is not None)) :]
+    left_out = (drawn[0].number - 1) if drawn else 0
+    if len(drawn) < len(attempts):
+        since = drawn[0].available_at
     is_over = waiting is None and attempts[-1].finished_at is not None
     ends = (attempts[-1].finished_at if is_over else None) or now
     scale = Scale(since, ends)
-    count = len(attempts) + (waiting is not None)
     rows: list[Row] = []
     before = since
-    for attempt in attempts:
-        rows.append(_attempt(attempt, before, now, scale, place=_place(len(rows), count)))
+    for attempt in drawn:
+        over_at = lease_over_at if attempt.finished_at is None else None
+        rows.append(_attempt(attempt, before, now, scale, over_at=over_at, top=len(rows) * ROOM))
         before = attempt.finished_at or now
     if waiting is not None:
-        rows.append(_waiting(waiting, before, now, scale, place=_place(len(rows), count)))
+        rows.append(_waiting(waiting, before, now, scale, top=len(rows) * ROOM))
     return Timeline(
         rows=rows,
-        height=count * (ROOM if count <= ROOMY else CLOSE),
-        is_labelled=count <= ROOMY,
+        height=len(rows) * ROOM,
+        left_out=left_out,
         begins=clock_time(scale.begins),
         ends=_("now") if ends == now else clock_time(ends),
         length=span(ends - scale.begins),
@@ -119,23 +142,19 @@ def draw(
     )
 
 
-def _place(row: int, count: int) -> dict[str, int]:
-    """Return where a row's parts stand from top to bottom."""
-    if count <= ROOMY:
-        top = row * ROOM
-        return {"text_y": top + 12, "bar_y": top + 17, "bar_height": 10, "middle": top + 22}
-    top = row * CLOSE
-    return {"text_y": top, "bar_y": top + 1, "bar_height": 6, "middle": top + 4}
-
-
-def _attempt(attempt: Attempt, before: datetime, now: datetime, scale: Scale, *, place: dict[str, int]) -> Row:
+def _attempt(
+    attempt: Attempt, before: datetime, now: datetime, scale: Scale, *, over_at: datetime | None, top: int
+) -> Row:
     ended = attempt.finished_at or now
     began = attempt.claimed_at or ended
-    bar = scale.stretch(began, ended, least=BAR_MIN)
+    bar = scale.stretch(began, over_at or ended, least=BAR_MIN)
     outcome = str(Attempt.Outcome(attempt.outcome).label) if attempt.outcome else _("runs")
     words = {"number": attempt.number, "outcome": outcome, "time": span(ended - began)}
     if attempt.claimed_at is None:
         label = _("#%(number)d %(outcome)s before it ran") % words
+    elif over_at is not None:
+        words = {"number": attempt.number, "time": span(over_at - began), "over": span(now - over_at)}
+        label = _("#%(number)d ran %(time)s, lease over for %(over)s") % words
     elif attempt.late_at is None:
         label = _("#%(number)d %(outcome)s, %(time)s") % words
     else:
@@ -148,14 +167,15 @@ def _attempt(attempt: Attempt, before: datetime, now: datetime, scale: Scale, *,
         planned=scale.stretch(before, min(attempt.available_at, began)),
         due=scale.stretch(max(before, min(attempt.available_at, began)), began),
         bar=bar,
+        over=scale.stretch(over_at, now, least=BAR_MIN) if over_at else None,
         late="" if attempt.late_at is None else f"{scale.place(attempt.late_at):.2f}%",
         text_x=text_x,
         anchor=anchor,
-        **place,
+        top=top,
     )
 
 
-def _waiting(waiting: IntentFacts, before: datetime, now: datetime, scale: Scale, *, place: dict[str, int]) -> Row:
+def _waiting(waiting: IntentFacts, before: datetime, now: datetime, scale: Scale, *, top: int) -> Row:
     words = {"number": waiting.generation, "time": span(waiting.available_at - now)}
     if waiting.available_at > now:
         label = _("#%(number)d waits, due in %(time)s") % words
@@ -171,7 +191,7 @@ def _waiting(waiting: IntentFacts, before: datetime, now: datetime, scale: Scale
         late="",
         text_x="100%",
         anchor="end",
-        **place,
+        top=top,
     )
 
 

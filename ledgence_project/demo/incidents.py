@@ -11,7 +11,7 @@ from django.utils import timezone
 
 import ledgence
 from ledgence import NewTask
-from ledgence.models import DeliveryIntent, Lease, OperatorAction, Publisher, Queue, Rollup
+from ledgence.models import DeliveryEvent, DeliveryIntent, Lease, OperatorAction, Publisher, Queue, Rollup, Task
 from ledgence.models.rollup import WAIT_BOUNDS
 from ledgence.operations.actions import Operator
 from ledgence.operations.cancel import cancel
@@ -25,6 +25,7 @@ from ledgence_worker.programs import Backoff
 from ledgence_worker.protocol import Outcome, Report
 
 DESTINATION = "arn:aws:sqs:eu-central-1:123456789012:partners"
+DENIED = "AccessDenied: not authorized to perform sqs:SendMessage on resource partners"
 MINUTE = timedelta(minutes=1)
 #: Seconds for which an attempt of the storm waits before the next one.
 SOON = Backoff(initial_seconds=20.0, factor=1.0, maximum_seconds=20.0, jitter=0.5)
@@ -110,11 +111,11 @@ class Incidents:
         cancel(unwanted, using=self.using)
 
     def _lose_a_worker(self) -> None:
-        """A worker that was killed six minutes ago, and nobody keeps house."""
+        """A worker that was killed six minutes ago, and no process does the housekeeping."""
         tasks = self._submit(5, "images.resize", "1", "images", data={"image": "s3://shop/4711.jpg"}, timeout=None)
         worker = PretendedWorker("images-1", queues=["images"], programs=[("images.resize", "1")], using=self.using)
         lost = [item.task_id for item in worker.take(3)]
-        shift(tasks, 7 * MINUTE, using=self.using)
+        shift(lost, 7 * MINUTE, using=self.using)
         worker.fall_silent(6 * MINUTE)
         Lease.objects.using(self.using).filter(pk__in=lost).update(expires_at=F("expires_at") - 6 * MINUTE)
         self._be_due(set(tasks) - set(lost), 7 * MINUTE)
@@ -153,7 +154,6 @@ class Incidents:
     def _deploy_wrongly(self) -> None:
         """Submitters have the new release, and no worker has it."""
         tasks = self._submit(15, "billing.charge", "2", "billing", data={"invoice": 990}, priority=10)
-        shift(tasks, 38 * MINUTE, using=self.using)
         self._be_due(tasks, 38 * MINUTE)
 
     def _break_the_broker(self) -> None:
@@ -167,6 +167,7 @@ class Incidents:
         late = Now() - 8 * MINUTE
         intents.filter(pk__in=tasks).update(next_publish_at=late)
         intents.filter(pk__in=tasks[:4]).update(refusals=3, publications=3, **sent)
+        self._be_refused(tasks[:4], 8 * MINUTE)
         intents.filter(pk__in=tasks[4:7]).update(
             confirmed_at=late, publications=2, next_publish_at=Now() + MINUTE, **sent
         )
@@ -179,13 +180,29 @@ class Incidents:
             started_at=Now() - 300 * MINUTE,
             turned_at=late,
             confirmed_at=Now() - 11 * MINUTE,
-            failure="AccessDenied: not authorized to perform sqs:SendMessage on resource partners",
+            failure=DENIED,
         )
         worker = PretendedWorker(
             "partners-1", queues=["partners"], programs=[("partners.notify", "1")], using=self.using
         )
         worker.quarantine("partners", list(_strange_messages()))
         worker.fall_silent(5 * MINUTE)
+
+    def _be_refused(self, tasks: Iterable[UUID], ago: timedelta) -> None:
+        """Record the broker's reasons, as a publisher does with what it is refused."""
+        DeliveryEvent.objects.using(self.using).bulk_create(
+            DeliveryEvent(
+                task_id=task,
+                generation=1,
+                kind=DeliveryEvent.Kind.REFUSED,
+                epoch=1,
+                publication_id=uuid4(),
+                detail={"reason": DENIED},
+                happened_at=timezone.now() - ago - before * MINUTE,
+            )
+            for task in tasks
+            for before in (2, 1, 0)
+        )
 
     def _leave_some_running(self) -> None:
         tasks = self._submit(3, "mail.send", "3", "mail", data={"to": "grace@example.com", "template": "invoice"})
@@ -199,7 +216,10 @@ class Incidents:
         Rollup.objects.using(self.using).bulk_create(_counts(queues, now))
 
     def _be_due(self, tasks: Iterable[UUID], ago: timedelta) -> None:
-        DeliveryIntent.objects.using(self.using).filter(pk__in=tasks).update(available_at=F("available_at") - ago)
+        """Let queued tasks have been submitted so long ago, and be due since."""
+        ids = list(tasks)
+        DeliveryIntent.objects.using(self.using).filter(pk__in=ids).update(available_at=F("available_at") - ago)
+        Task.objects.using(self.using).filter(pk__in=ids).update(submitted_at=F("submitted_at") - ago)
 
     def _by(self, name: str, reason: str) -> Operator:
         return Operator(action_id=uuid4(), name=name, reason=reason)

@@ -8,13 +8,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from ledgence.admin.history import NEWEST
+from ledgence.admin.timeline import ROWS_MAX
+from ledgence.models import Attempt
 from ledgence.operations.queues import pause
 from ledgence.operations.routes import QueueName, activate
 from ledgence_worker.protocol import ErrorReport, Outcome
 from tests.admin.conftest import Ledger
 from tests.admin.test_pages import page_of, shown
-from tests.ledger.actors import USING, Worker, execute, operator, submit_task, submit_tasks
+from tests.ledger.actors import USING, Worker, execute, expire_leases, operator, submit_task, submit_tasks
 
 pytestmark = pytest.mark.django_db
 
@@ -112,9 +113,20 @@ def test_of_many_attempts_the_newest_are_drawn(ledger: Ledger, viewer: Client) -
         "select %s, n, 'crashed', 'cancelled', now(), 'integrated', now() from generate_series(2, 80) n",
         [ledger.failed],
     )
-    drawing = page(viewer, ledger.failed).split('class="ledgence-timeline"')[1].split("</svg>")[0]
-    assert drawing.count("<rect") == NEWEST
-    assert "<text" not in drawing
+    text = page(viewer, ledger.failed)
+    drawing = text.split('class="ledgence-timeline"')[1].split("</svg>")[0]
+    assert drawing.count("<rect") == drawing.count("<text") == ROWS_MAX
+    assert f"{80 - ROWS_MAX} older attempts are not drawn." in text
+
+
+def test_an_attempt_whose_lease_is_over_says_so(ledger: Ledger, viewer: Client) -> None:
+    expire_leases(ledger.active)
+    text = page(viewer, ledger.active)
+    assert 'class="ledgence-over"' in text and "lease over for" in text
+    assert 'ledgence-badge ledgence-active"' not in text.split('id="content"')[1]
+    attempt = Attempt.objects.get(task_id=ledger.active, outcome=None)
+    story = shown(viewer, page_of("attempt", "change", attempt.pk))
+    assert '<span class="ledgence-badge ledgence-warning">lease expired</span>' in story
 
 
 def test_an_attempt_tells_its_cause_its_times_and_the_applications_frames(ledger: Ledger, viewer: Client) -> None:

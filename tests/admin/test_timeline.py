@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ledgence.admin.timeline import BAR_MIN, CLOSE, ROOM, ROOMY, Row, Timeline, draw
+from ledgence.admin.timeline import BAR_MIN, ROOM, ROWS_MAX, Row, Timeline, draw
 from ledgence.models import Attempt
 from tests.ledger.explanation.made import intent
 
@@ -96,13 +96,25 @@ def test_a_label_stands_where_it_has_room() -> None:
     assert [(row.text_x, row.anchor) for row in rows] == [("0.00%", "start"), ("50.00%", "middle"), ("100.00%", "end")]
 
 
-def test_many_rows_are_drawn_close_and_without_labels() -> None:
-    few = drawn(*(attempt(n, n, n, n + 1) for n in range(1, ROOMY + 1)))
-    many = drawn(*(attempt(n, n, n, n + 1) for n in range(1, ROOMY + 2)))
-    assert (few.is_labelled, few.height) == (True, ROOM * ROOMY)
-    assert (many.is_labelled, many.height) == (False, CLOSE * (ROOMY + 1))
-    for timeline in (few, many):
-        assert timeline.rows[-1].bar_y + timeline.rows[-1].bar_height <= timeline.height
+def test_of_many_attempts_the_newest_are_drawn_and_the_others_counted() -> None:
+    few = drawn(*(attempt(n, n, n, n + 1) for n in range(1, ROWS_MAX + 1)))
+    many = drawn(*(attempt(n, n, n, n + 1) for n in range(1, ROWS_MAX + 9)))
+    assert (few.left_out, many.left_out) == (0, 8)
+    assert few.height == many.height == ROOM * ROWS_MAX
+    assert [row.number for row in many.rows] == list(range(9, ROWS_MAX + 9))
+    assert places(many.rows[0])[-1][0] == 0, "it begins with the first that is drawn"
+    assert "20 × crashed" in many.description
+    waiting = intent(generation=ROWS_MAX + 9, available_at=at(90))
+    assert len(drawn(*(attempt(n, n, n, n + 1) for n in range(1, ROWS_MAX + 9)), waiting=waiting).rows) == ROWS_MAX
+
+
+def test_an_attempt_whose_lease_is_over_is_no_healthy_bar() -> None:
+    [row] = drawn(attempt(1, 0, 0, None), lease_over_at=at(40)).rows
+    assert row.label == "#1 ran 40.0 s, lease over for 1 min 0 s"
+    assert places(row)[-1] == (0, 40)
+    assert row.over is not None and (row.over.left, row.over.right) == (40, 100)
+    ended, _waits = drawn(attempt(1, 0, 0, 50), attempt(2, 50, 60, None), lease_over_at=at(70)).rows
+    assert ended.over is None
 
 
 def test_clocks_that_disagree_draw_nothing_outside() -> None:

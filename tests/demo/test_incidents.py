@@ -10,10 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 from django.db import connection
+from django.db.models import F
 
 from ledgence.admin.overview import find_overview
 from ledgence.audit import audit
-from ledgence.models import Task
+from ledgence.explanation import explain
+from ledgence.models import Attempt, DeliveryIntent, Task
 from ledgence_project.demo.incidents import Incidents
 from tests.admin.test_overview import INDEX
 from tests.faults.waiting import wait_until
@@ -30,7 +32,7 @@ def test_every_card_of_the_overview_has_something_to_show() -> None:
     overview = find_overview()
     assert [card.label for card in overview.cards if not card.is_alarm] == []
     assert [storm.line.queue.name for storm in overview.storms] == ["sync"]
-    assert {error.error for error in overview.errors} == {"SMTPRecipientsRefused", "crashed"}
+    assert {error.error for error in overview.errors} == {"SMTPRecipientsRefused", "ConnectionError", "crashed"}
     assert all(one.path for chart in overview.charts for one in chart.series)
 
 
@@ -39,6 +41,19 @@ def test_the_ledger_is_sound_but_for_what_the_lost_publisher_left() -> None:
     incidents = Incidents(USING)
     incidents.make()
     assert {violation.invariant for violation in audit(using=USING)} <= {"external_intent_is_delivered"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_happened_before_it_was_submitted_and_every_refusal_has_its_reason() -> None:
+    Incidents(USING).make()
+    assert not DeliveryIntent.objects.filter(available_at__lt=F("task__submitted_at")).exists()
+    assert not DeliveryIntent.objects.filter(first_published_at__lt=F("task__submitted_at")).exists()
+    assert not Attempt.objects.filter(claimed_at__lt=F("task__submitted_at")).exists()
+    refused = DeliveryIntent.objects.filter(refusals__gt=0).values_list("pk", flat=True)
+    assert refused
+    for task in refused:
+        told = [line.text for line in explain(task, using=USING).lines if line.code == "refused"]
+        assert "3 times in a row (AccessDenied: not authorized" in told[0]
 
 
 @pytest.mark.django_db(transaction=True)

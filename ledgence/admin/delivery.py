@@ -73,7 +73,6 @@ class DeliveryIntentAdmin(LedgerAdmin):
     list_display = (
         "intent",
         "readiness",
-        "available",
         "program",
         "queue",
         "priority",

@@ -24,7 +24,7 @@ def reason_field(*, has_focus: bool = True) -> forms.CharField:
     """Return the field in which an operator says why."""
     return forms.CharField(
         label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("Kept in the record of this action. At least 5 characters."),
+        help_text=gettext_lazy("Kept in the record of this action. 5 to 1,000 characters."),
         min_length=REASON_LENGTHS[0],
         max_length=REASON_LENGTHS[1],
         widget=forms.Textarea(attrs={"rows": 3, "cols": 80, "autofocus": has_focus, "class": "vLargeTextField"}),

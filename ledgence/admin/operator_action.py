@@ -175,10 +175,10 @@ def _is_unattended() -> bool:
 
 
 def _links(kind: str, targets: list[str]) -> dict[str, Any]:
-    """Render the rows that an action of a kind named, each as a link to its page; a token is named by its public id."""
+    """Render the rows that an action of a kind named, each as a link to its page; a token by its name and public id."""
     if kind in (Kind.ISSUE_TOKEN, Kind.REVOKE_TOKEN):
         tokens = ApiToken.objects.using(get_settings().database).filter(public_id__in=targets)
-        found = {public_id: link(ApiToken, pk, public_id) for public_id, pk in tokens.values_list("public_id", "pk")}
+        found = {token.public_id: link(ApiToken, token.pk, visible(str(token))) for token in tokens}
         return {target: found.get(target, target) for target in targets}
     model = MODELS.get(kind, Task)
     names = {}

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.display import NOTHING, badge, join, link, text_block
+from ledgence.admin.display import NOTHING, badge, join, link, span, text_block
 from ledgence.admin.filters import WordFilter
 from ledgence.models import Publisher, Queue
 from ledgence.models.publisher import SILENT_AFTER
@@ -52,7 +52,7 @@ class PublisherAdmin(LedgerAdmin):
             default=Value(False),
             output_field=BooleanField(),
         )
-        rows: QuerySet[Any] = super().get_queryset(request).annotate(is_live=is_live)
+        rows: QuerySet[Any] = super().get_queryset(request).annotate(is_live=is_live, now=Now())
         return rows
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -76,13 +76,15 @@ class PublisherAdmin(LedgerAdmin):
             ]
         )
 
-    @admin.display(description=gettext_lazy("not heard of"))
+    @admin.display(description=gettext_lazy("what it means"))
     def advice(self, publisher: Any) -> Any:
-        return _(
-            "It died, hangs, or cannot reach the database. Unless another publisher of its queue is live, nobody "
-            "announces the queue's work: start manage.py ledgence_publisher --delivery-config FILE with its route, or "
-            "give the queue back: manage.py ledgence_route %(queue)s --integrated --reason WHY."
-        ) % {"queue": visible(publisher.queue.name)}
+        words = {"time": span(publisher.now - publisher.turned_at), "queue": visible(publisher.queue.name)}
+        advice = _(
+            "Not heard of for %(time)s. It died, hangs, or cannot reach the database. Unless another publisher of its "
+            "queue is live, nobody announces the queue's work: start manage.py ledgence_publisher --delivery-config "
+            "FILE with its route, or give the queue back: manage.py ledgence_route %(queue)s --integrated --reason WHY."
+        )
+        return advice % words
 
     @admin.display(description=gettext_lazy("queue"))
     def queue_link(self, publisher: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Count, Max, Q, QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -13,11 +14,12 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from ledgence.admin.actions import DRAIN
 from ledgence.admin.base import LedgerAdmin, moment_of
-from ledgence.admin.display import NOTHING, badge, join, moment
+from ledgence.admin.display import NOTHING, badge, join, moment, span
 from ledgence.admin.filters import WordFilter
 from ledgence.admin.history import find_actions
 from ledgence.conf import get_settings
 from ledgence.models import Channel, Lease, WorkerSession
+from ledgence.wording import clock_time
 
 #: How many leases a session's page shows.
 LEASES_SHOWN = 100
@@ -81,7 +83,7 @@ class WorkerSessionAdmin(LedgerAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: Any = super().get_queryset(request)
-        with_state: QuerySet[Any] = rows.with_state()
+        with_state: QuerySet[Any] = rows.with_state().annotate(now=Now())
         return with_state
 
     def search(self, request: HttpRequest, rows: Any, term: str) -> Any:
@@ -131,13 +133,20 @@ class WorkerSessionAdmin(LedgerAdmin):
             ]
         )
 
-    @admin.display(description=gettext_lazy("not heard of"))
+    @admin.display(description=gettext_lazy("what it means"))
     def advice(self, session: Any) -> Any:
-        return _(
+        leases = Lease.objects.using(get_settings().database).filter(session=session.pk)
+        last = leases.aggregate(last=Max("expires_at"))["last"]
+        words = {"time": span(session.now - session.heard_at), "last": clock_time(last) if last else ""}
+        told = _("Not heard of for %(time)s; it holds no lease.")
+        if last:
+            told = _("Not heard of for %(time)s; the last of its leases expires at %(last)s.")
+        advice = _(
             "Its worker died, hangs, or cannot reach the task service, so that it would not hear of a drain either. "
             "Look at its machine, and start another: manage.py ledgence_worker, or ledgence-worker connect. What it "
             "holds is tried again when the leases are over, while some process does the housekeeping."
         )
+        return f"{told % words} {advice}"
 
     @admin.display(description=gettext_lazy("leases"))
     def held(self, session: Any) -> Any:

@@ -369,6 +369,9 @@ def test_a_confirmation_and_its_record_call_rows_what_people_call_them(ledger: L
     record = OperatorAction.objects.get(kind="pause")
     page = op.get(page_of("operatoraction", "change", record.pk)).content.decode()
     assert f'<a href="{page_of("queue", "change", ledger.queue.pk)}">default</a>' in page
+    carry_out(op, "apitoken", "revoke", ledger.token.pk)
+    record = OperatorAction.objects.get(kind="revoke_token")
+    assert f">{ledger.token}</a>" in op.get(page_of("operatoraction", "change", record.pk)).content.decode()
     page = op.get(page_of("queue", "resume", ids=str(ledger.queue.pk))).content.decode()
     assert re.search(rf"default, paused by staff-\w+ since [-0-9]+ [0-9:]+: “{REASON}”", page)
 

@@ -412,7 +412,12 @@ def test_who_is_silent_says_what_to_do(ledger: Ledger, viewer: Client) -> None:
     for (model, pk), command in told.items():
         page = shown(viewer, page_of(model, "change", pk))
         assert "What to do" in page
+        assert re.search(r"Not heard of for \d", page)
         assert f"manage.py ledgence_{command}" in page
+    worker = page_of("workersession", "change", ledger.worker.session_id)
+    assert re.search(r"the last of its leases expires at [-0-9]{10} [0-9:]{8} \w+\.", shown(viewer, worker))
+    execute("delete from ledgence_lease")
+    assert "it holds no lease" in shown(viewer, worker)
 
 
 @pytest.mark.parametrize("reason", QuarantinedMessage.Reason)

@@ -26,6 +26,8 @@ def test_a_task_is_requeued_from_its_page(has_scripts: bool, ledger: Ledger, op:
     tab = op(has_scripts=has_scripts)
     page = tab.open(page_of("task", "change", ledger.failed))
     page.get_by_role("link", name="Requeue…", exact=True).click()
+    # Long enough for the browser; the server knows better.
+    page.get_by_label("Reason").fill(" " * 5)
     page.get_by_role("button", name="Requeue").click()
     expect(page.get_by_text("This field is required.")).to_be_visible()
     assert state_of(ledger.failed) == "failed"
@@ -108,6 +110,17 @@ def test_a_queue_is_paused_and_resumed(ledger: Ledger, op: Callable[..., Tab]) -
         expect(page.get_by_text(f"{label}: changed 1 queue, skipped 0.")).to_be_visible()
         expect(page.locator(".field-state .ledgence-badge")).to_have_text(told)
     assert tab.problems() == []
+
+
+def test_the_browser_tells_that_a_reason_is_too_short(ledger: Ledger, op: Callable[..., Tab]) -> None:
+    page = op().open(page_of("queue", "pause", ids=str(ledger.queue.pk)))
+    page.get_by_label("Reason").press_sequentially("no")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.method))
+    page.get_by_role("button", name="Pause").click()
+    assert page.get_by_label("Reason").evaluate("field => field.validity.tooShort")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    assert "POST" not in asked
 
 
 def test_who_signs_out_is_led_to_the_login_page(ledger: Ledger, op: Callable[..., Tab]) -> None:

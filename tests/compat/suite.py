@@ -21,8 +21,6 @@ SUITE = (
     "-m",
     "not slow",
 )
-#: Every action with every permission: hundreds of tests.
-RIGHTS = "tests/admin/test_actions.py::test_a_route_opens_with_its_own_permission_and_no_other"
 #: The statements of admin's pages.
 PAGES = ("tests/admin/test_pages.py", "tests/admin/test_overview.py")
 

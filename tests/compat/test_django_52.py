@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledgence_project.embedded.environment import CHECKOUT
-from tests.compat.suite import PAGES, RIGHTS, SUITE, run_suite
+from tests.compat.suite import PAGES, SUITE, run_suite
 from tests.servers import own_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -54,5 +54,5 @@ def test_the_suite_passes_on_django_5_2(tmp_path: Path) -> None:
     with own_server(tmp_path) as server:
         # Admin is what differs most from version to version; who may do what is Ledgence's own.
         admin = [*PAGES, "tests/admin/test_task_page.py", "tests/admin/test_across.py", "tests/admin/test_actions.py"]
-        tests = [*admin, f"--deselect={RIGHTS}", "tests/test_checks.py", *SUITE]
+        tests = [*admin, "tests/test_checks.py", *SUITE]
         run_suite(tests, database_url=server.url("ledgence"), python=python)

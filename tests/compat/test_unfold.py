@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.suite import PAGES, RIGHTS, run_suite
+from tests.compat.suite import PAGES, run_suite
 from tests.servers import own_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -12,6 +12,5 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 def test_the_admins_tests_pass_with_django_unfold(tmp_path: Path) -> None:
     with own_server(tmp_path) as server:
-        # Who may do what is not the theme's.
-        tests = [*PAGES, "tests/admin/test_actions.py", f"--deselect={RIGHTS}"]
+        tests = [*PAGES, "tests/admin/test_actions.py"]
         run_suite(tests, database_url=server.url("ledgence"), settings="tests.compat.unfolded")

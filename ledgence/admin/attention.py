@@ -8,7 +8,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -16,13 +15,13 @@ from django.utils.translation import ngettext
 from ledgence.admin.bounds import count_each
 from ledgence.admin.delivery import stuck_intents
 from ledgence.admin.queue_lines import QueueLine
-from ledgence.admin.trouble import Trouble, new_trouble
+from ledgence.admin.trouble import Trouble
 from ledgence.housekeeping import SILENCE_SECONDS_MAX
 from ledgence.models import HousekeepingTurn, Lease, QuarantinedMessage, Queue, State, Task
 from ledgence.models.delivery import STUCK_AFTER
 from ledgence.status import COUNT_CAP, OpenSession
 from ledgence.watch import Unserved
-from ledgence.wording import span, visible
+from ledgence.wording import clock_time, span, visible
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -94,7 +93,7 @@ def make_cards(
         _expired(totals),
         *_about_workers(sessions, unserved),
         _storms(lines, trouble),
-        _failed(totals, new_trouble(trouble, HOUR)),
+        _failed(totals, [one for one in trouble if one.is_new]),
         _paused(lines),
         *_about_work(totals, lines),
         _quarantined(totals),
@@ -196,7 +195,7 @@ def _storms(lines: Sequence[QueueLine], trouble: Sequence[Trouble]) -> Card:
     own = [one for one in trouble if one.retried and one.queue in {queue.pk for queue in storms}]
     example = max(own, key=lambda one: one.retried, default=None)
     return Card(
-        model="task",
+        model="task" if example else "queue",
         value=str(len(storms)),
         label=ngettext("retry storm", "retry storms", len(storms)),
         hint=hint % _names([queue.name for queue in storms]),
@@ -213,7 +212,7 @@ def _paused(lines: Sequence[QueueLine]) -> Card:
         facts = {
             "queue": queue.name,
             "who": visible(queue.paused_by),
-            "since": timezone.localtime(queue.paused_at).strftime("%H:%M"),
+            "since": clock_time(queue.paused_at),
             "why": visible(Truncator(queue.pause_reason).chars(100)),
         }
         hint = _("%(queue)s, by %(who)s since %(since)s: “%(why)s”.") % facts

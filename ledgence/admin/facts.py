@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from ledgence import sql
@@ -14,6 +13,7 @@ from ledgence.conf import get_settings
 from ledgence.explanation import Facts
 from ledgence.models import ApiToken, OperatorAction, Queue, State, WorkerSession
 from ledgence.reported import error_class
+from ledgence.wording import clock_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ def find_queues(ids: Sequence[int]) -> dict[str, QueueFacts]:
 def _words(queue: Queue) -> str:
     if queue.paused_at is None:
         return queue.name
-    since = timezone.localtime(queue.paused_at).strftime("%Y-%m-%d %H:%M")
+    since = clock_time(queue.paused_at)
     facts = {"queue": queue.name, "who": queue.paused_by, "since": since, "why": queue.pause_reason}
     return _("%(queue)s, paused by %(who)s since %(since)s: “%(why)s”") % facts
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from ledgence.conf import get_settings
 from ledgence.models import Queue
 from ledgence.operations.actions import REASON_LENGTHS, TYPED_ABOVE
+from ledgence.wording import clock_time
 from ledgence_worker.limits import PRIORITY_MAX, PRIORITY_MIN
 
 #: How many queues the field for one suggests; any other can be typed.
@@ -133,20 +134,15 @@ class PauseForm(ConfirmationForm):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         words = _("It is %(now)s now. Housekeeping resumes the queue then. Empty: until somebody does.")
-        self.fields["until"].help_text = words % {"now": _written(timezone.now())}
+        self.fields["until"].help_text = words % {"now": clock_time(timezone.now())}
 
     def clean_until(self) -> datetime | None:
         # The database's clock decides; this says it beside the field.
         until: datetime | None = self.cleaned_data["until"]
         if until is not None and until <= timezone.now():
-            raise forms.ValidationError(_("%(until)s is over.") % {"until": _written(until)})
+            raise forms.ValidationError(_("%(until)s is over.") % {"until": clock_time(until)})
         return until
 
     @property
     def choices(self) -> dict[str, Any]:
         return {"until": self.cleaned_data["until"]}
-
-
-def _written(at: datetime) -> str:
-    """Write a time in the zone of these pages, with the zone's name."""
-    return timezone.localtime(at).strftime("%Y-%m-%d %H:%M %Z")

@@ -44,11 +44,18 @@ def secrets_of(data: str) -> frozenset[str]:
 
 def hide(text: str, secrets: Collection[str]) -> str:
     """Return text without the secrets that it quotes, as they are or as Python and JSON write them in strings."""
-    written = {form for value in secrets for form in (value, repr(value)[1:-1], json.dumps(value)[1:-1])}
+    written = {form for value in secrets for form in _forms(value)}
     # The longest first: one may stand in another.
     for form in sorted(written, key=len, reverse=True):
         text = text.replace(form, REDACTED)
     return text
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    yield repr(value)[1:-1]
+    for is_ascii in (True, False):
+        yield json.dumps(value, ensure_ascii=is_ascii)[1:-1]
 
 
 def _hidden_spans(text: str) -> Iterator[tuple[int, int]]:

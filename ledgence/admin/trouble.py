@@ -1,13 +1,11 @@
 """What goes wrong alike: failed tasks and attempts that are tried again, by queue, program, outcome and exception."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.urls import reverse
-from django.utils import timezone
 
 from ledgence import sql
 from ledgence.admin.minutes import LATELY
@@ -15,7 +13,7 @@ from ledgence.models import Attempt
 
 #: How many of the newest failed tasks, and of the newest attempts, are looked at for what goes wrong.
 FAILED_LOOKED_AT, ATTEMPTS_LOOKED_AT = 200, 2_000
-FAILED_SECONDS = 86_400.0
+FAILED_SECONDS, NEW_SECONDS = 86_400.0, 3_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +29,8 @@ class Trouble:
     failed: int
     #: How many attempts of the last minutes are tried again.
     retried: int
+    #: Whether no task failed of it before the last hour, as far as the day is known.
+    is_new: bool
     first_at: datetime
     last_at: datetime
     #: The task to which it happened last.
@@ -48,14 +48,12 @@ class Trouble:
 
 def find_trouble(using: str) -> list[Trouble]:
     """Return what the newest failed tasks died of, and the attempts that were tried again lately, the most first."""
-    terms: dict[str, Any] = {"failed_limit": FAILED_LOOKED_AT, "failed_seconds": FAILED_SECONDS}
-    terms |= {"retried_limit": ATTEMPTS_LOOKED_AT, "retried_seconds": LATELY.total_seconds()}
+    terms: dict[str, Any] = {
+        "failed_limit": FAILED_LOOKED_AT,
+        "failed_seconds": FAILED_SECONDS,
+        "new_seconds": NEW_SECONDS,
+        "retried_limit": ATTEMPTS_LOOKED_AT,
+        "retried_seconds": LATELY.total_seconds(),
+    }
     names = Trouble.__dataclass_fields__
     return [Trouble(**dict(zip(names, row, strict=True))) for row in sql.run("describe_trouble", using, terms)]
-
-
-def new_trouble(trouble: Sequence[Trouble], within: timedelta) -> list[Trouble]:
-    """Return what tasks failed of lately and not before; nothing where the day is not known to its beginning."""
-    if sum(one.failed for one in trouble) >= FAILED_LOOKED_AT:
-        return []
-    return [one for one in trouble if one.failed and one.first_at > timezone.now() - within]

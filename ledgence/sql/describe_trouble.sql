@@ -1,6 +1,6 @@
 -- Groups what went wrong lately by queue, program, outcome and exception, each with its newest task: the newest tasks that
--- failed within a day, and, among the newest attempts, those of the last minutes that are tried again. Of a report only
--- the head is read.
+-- failed within a day, and, among the newest attempts, those of the last minutes that are tried again. What tasks failed
+-- of lately and not before is new, where the day is known to its beginning. Of a report only the head is read.
 -- Locks: nothing. Index: ledgence_task_ended, ledgence_attempt_number and primary keys, one probe a row.
 -- Not the ORM: lateral probes, and the exception's class out of a report's text.
 with failed as materialized (
@@ -33,6 +33,9 @@ named as materialized (
     from trouble
 )
 select n.queue_id, p.name, n.outcome, n.class, count(*) filter (where is_failed), count(*) filter (where not is_failed),
+       coalesce(min(n.finished_at) filter (where is_failed)
+                > statement_timestamp() - make_interval(secs => %(new_seconds)s), false)
+           and (select count(*) from failed) < %(failed_limit)s,
        min(n.finished_at), max(n.finished_at), (array_agg(n.task_id order by n.finished_at desc))[1]
 from named n join ledgence_program p on p.id = n.program_id
 group by n.queue_id, p.name, n.outcome, n.class

@@ -13,6 +13,8 @@ from ledgence_worker.limits import WAIT_SECONDS_MAX
 
 ABOUT = {"name": "idle", "host": "localhost", "pid": os.getpid(), "version": "0", "concurrency": 1}
 
+PAUSE_SECONDS = 0.1
+
 
 async def wait_for_ever(client: httpx.AsyncClient) -> None:
     """Open a session and wait for work, again and again. Each request that waits has a connection of its own."""
@@ -26,6 +28,7 @@ async def wait_for_ever(client: httpx.AsyncClient) -> None:
             (await client.post(f"{path}/acquire", json=body)).raise_for_status()
         except httpx.TransportError:
             # The command is repeated, as a worker does.
+            await asyncio.sleep(PAUSE_SECONDS)
             continue
         sequence += 1
 

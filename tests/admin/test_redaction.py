@@ -53,8 +53,9 @@ def test_the_setting_says_which_keys() -> None:
 
 
 def test_a_secret_is_hidden_however_it_is_written() -> None:
-    text = f"raw {SECRET} python {SECRET!r} json {json.dumps(SECRET)}"
-    assert hide(text, {SECRET, "wörd"}) == f"raw {REDACTED} python '{REDACTED}' json \"{REDACTED}\""
+    as_json = [json.dumps(SECRET, ensure_ascii=is_ascii) for is_ascii in (True, False)]
+    text = f"raw {SECRET} python {SECRET!r} json {' '.join(as_json)}"
+    assert hide(text, {SECRET}) == f'raw {REDACTED} python \'{REDACTED}\' json "{REDACTED}" "{REDACTED}"'
 
 
 @pytest.fixture

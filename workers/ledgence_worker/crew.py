@@ -29,6 +29,7 @@ logger = logging.getLogger("ledgence_worker.crew")
 #: How long the ends that are known already may take to be told when the worker is forced to stop.
 FORCED_FLUSH_SECONDS = 1.0
 JOIN_SECONDS = 5.0
+#: How long a receiver that is not at its broker may take to end.
 RECEIVER_SECONDS = 0.2
 
 #: The acquirer's channel is 0 and the settler's 1.
